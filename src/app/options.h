@@ -1,0 +1,62 @@
+// Everything a user can ask for, already parsed and checked for form. Filled by cli/, by tests and by the C interface.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "index/selection.h"
+#include "tensor/dtype.h"
+
+namespace slabload {
+
+enum class IoMode { independent, collective, direct };
+enum class VerifyMode { none, checksum, shards };
+
+struct RunOptions {
+  std::string verb;
+  // Positional and files.
+  std::string checkpoint;          // CKPT, or SRC of import
+  std::string out;                 // generate, import
+  std::string against;             // verify
+  std::string table;               // generate, plan
+  std::string expect;
+  std::string report;              // JSON file
+  std::string timeline;
+  std::string stage_out;
+  // What is loaded, and how.
+  std::string mesh;                // empty: dp_shard=<ranks>
+  std::string layout = "fsdp2";
+  std::string strategy = "auto";
+  std::string device = "auto";
+  std::string fabric = "auto";
+  IoMode io = IoMode::independent;
+  std::vector<std::string> hints;  // KEY=VALUE
+  std::uint64_t staging = 256 * kMiB;
+  std::uint64_t min_read = 1 * kMiB;
+  Selection selection;
+  std::optional<DType> cast;
+  VerifyMode verify = VerifyMode::checksum;
+  double timeout_s = 300;
+  // generate
+  std::uint64_t seed = 0;
+  std::uint64_t scale = 1;
+  // plan
+  std::optional<std::uint64_t> ranks;
+  std::string explain;
+  bool full = false;
+  // inspect, plan
+  bool json = false;
+  bool tensors = false;
+  // bench
+  std::vector<std::string> strategies;  // comma list
+  std::uint64_t repeat = 5;
+  std::uint64_t warmup = 1;
+  bool cold = false;               // --cache cold
+  std::string csv_file, json_file; // bench: --csv FILE, --json FILE
+  bool force = false;              // generate, import: replace an existing target
+};
+
+}  // namespace slabload

@@ -1,0 +1,57 @@
+// Small collectives between the ranks: decisions, metadata, agreement. Bulk data goes through Fabric.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace slabload {
+
+class Control {
+ public:
+  virtual ~Control() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  virtual const std::string& host() const = 0;
+
+  // Everything below is collective over all ranks of the job and throws Status::peer if the communication fails.
+  virtual void barrier() = 0;
+  // Returns root's string on every rank; of any size.
+  virtual std::string broadcast(std::string bytes, int root = 0) = 0;
+  // On rank 0 the strings of all ranks in rank order, elsewhere empty. For small strings.
+  virtual std::vector<std::string> gather(const std::string& bytes) = 0;
+  // In-place all-reduces, element by element.
+  virtual void sum(std::span<std::uint64_t> values) = 0;
+  virtual void max(std::span<std::uint64_t> values) = 0;
+  virtual void min(std::span<std::uint64_t> values) = 0;
+  virtual void bit_xor(std::span<std::uint64_t> values) = 0;
+
+  // The agreement that all are well. A rank that failed passes its error, the others pass nothing. If any rank failed,
+  // every rank throws the error of the lowest one that did (agreed() is set); otherwise it returns.
+  virtual void agree(const std::optional<Error>& mine) = 0;
+};
+
+// Runs `step` on this rank and agrees on its outcome: no rank goes on if one has failed. Collective.
+template <typename Step>
+void together(Control& control, Step&& step) {
+  std::optional<Error> failure;
+  try {
+    step();
+  } catch (const Error& error) {
+    if (error.agreed()) throw;  // every rank holds it already and none will come to agree again
+    failure = error;
+  } catch (const std::bad_alloc&) {
+    failure = Error(Status::internal, "out of memory");
+  } catch (const std::exception& error) {
+    failure = Error(Status::internal, error.what());
+  }
+  control.agree(failure);
+}
+
+}  // namespace slabload

@@ -1,0 +1,50 @@
+#include "index/selection.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/glob.h"
+
+namespace slabload {
+namespace {
+
+bool matches(const std::string& glob, const TensorMeta& t) {
+  return glob_match(glob, t.name) ||
+         std::any_of(t.aliases.begin(), t.aliases.end(), [&](const auto& a) { return glob_match(glob, a); });
+}
+
+bool matches_any(const std::vector<std::string>& globs, const TensorMeta& t) {
+  return std::any_of(globs.begin(), globs.end(), [&](const auto& g) { return matches(g, t); });
+}
+
+// A plain name that is in the file but can't be a tensor deserves its reason, also where other globs match.
+void check_globs(const TensorIndex& index, const Selection& selection) {
+  for (const std::string& glob : selection.select) {
+    if (std::any_of(index.tensors.begin(), index.tensors.end(), [&](const auto& t) { return matches(glob, t); })) continue;
+    for (const SkippedObject& object : index.skipped) {
+      if (glob_match(glob, object.name)) {
+        fail(Status::file, "{}: '{}' cannot be loaded as a tensor: {}", index.path, printable(object.name),
+             object.reason);
+      }
+    }
+    fail(Status::usage, "{}: --select '{}' matches no tensor; 'slabload inspect --tensors' lists the names", index.path,
+         printable(glob));
+  }
+}
+
+}  // namespace
+
+TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
+  check_globs(index, selection);
+  std::size_t before = index.tensors.size();
+  std::erase_if(index.tensors, [&](const TensorMeta& t) {
+    return (!selection.select.empty() && !matches_any(selection.select, t)) || matches_any(selection.exclude, t);
+  });
+  if (index.tensors.empty()) {
+    fail(before == 0 ? Status::file : Status::usage, "{}: {}", index.path,
+         before == 0 ? "there is no tensor in it" : "--exclude leaves no tensor to load");
+  }
+  return index;
+}
+
+}  // namespace slabload
