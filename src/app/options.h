@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "exec/verify_mode.h"
 #include "index/selection.h"
 #include "tensor/dtype.h"
 
 namespace slabload {
 
 enum class IoMode { independent, collective, direct };
-enum class VerifyMode { none, checksum, shards };
 
 struct RunOptions {
   std::string verb;
@@ -40,6 +40,7 @@ struct RunOptions {
   std::optional<DType> cast;
   VerifyMode verify = VerifyMode::checksum;
   double timeout_s = 300;
+  std::string cost;                // "fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s": for the time bound
   // generate
   std::uint64_t seed = 0;
   std::uint64_t scale = 1;

@@ -54,4 +54,9 @@ void together(Control& control, Step&& step) {
   control.agree(failure);
 }
 
+// Throws the same error on every rank. For a verdict that all ranks have come to alike. Not collective.
+[[noreturn]] inline void fail_agreed(Status status, const std::string& message) {
+  throw Error(status, message).as_agreed(0);
+}
+
 }  // namespace slabload

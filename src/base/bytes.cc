@@ -1,5 +1,6 @@
 #include "base/bytes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -16,15 +17,16 @@ struct Unit {
 // Splits "1.5 GiB" into a number and the factor of its unit.
 double parse_quantity(std::string_view text, std::string_view what, const Unit* units, std::size_t count,
                       const char* expected) {
-  std::string copy(text);
+  // Digits and a point only: strtod alone would also take signs, exponents, hexadecimal numbers and "inf".
+  std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  std::string copy(text.substr(0, digits));
   char* end = nullptr;
-  bool digit_first = !copy.empty() && ((copy[0] >= '0' && copy[0] <= '9') || copy[0] == '.');
-  double number = digit_first ? std::strtod(copy.c_str(), &end) : 0;
-  if (!digit_first || end == copy.c_str() || !std::isfinite(number)) {
+  double number = std::strtod(copy.c_str(), &end);
+  if (copy.empty() || *end != '\0' || !std::isfinite(number)) {
     fail(Status::usage, "{}: '{}' is not a {}", what, printable(text), expected);
   }
-  while (*end == ' ') ++end;
-  std::string_view unit(end);
+  std::string_view unit = text.substr(digits);
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
   for (std::size_t i = 0; i < count; ++i) {
     if (unit == units[i].name) return number * units[i].factor;
   }

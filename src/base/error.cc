@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace slabload {
 
 std::string errno_text(int code) {
@@ -12,13 +14,21 @@ std::string errno_text(int code) {
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '\\') {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
+  while (!text.empty()) {
+    std::size_t length = utf8_length(text);
+    auto byte = static_cast<unsigned char>(text[0]);
+    bool control = byte < 0x20 || byte == 0x7f || byte == '\\';
+    // U+0080 to U+009F are control characters too: terminals obey them.
+    if (length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) control = true;
+    std::size_t taken = length == 0 ? 1 : length;
+    for (char c : text.substr(0, taken)) {
+      if (control || length == 0) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      } else {
+        out += c;
+      }
     }
+    text.remove_prefix(taken);
   }
   return out;
 }

@@ -130,7 +130,9 @@ TensorMeta get_tensor(Reader& r) {
   std::uint64_t storage = r.number();
   if (storage > static_cast<std::uint64_t>(StorageKind::fill)) Reader::broken();
   t.storage = static_cast<StorageKind>(storage);
-  t.file = static_cast<std::uint32_t>(r.number());
+  std::uint64_t file = r.number();
+  if (file > UINT32_MAX) Reader::broken();
+  t.file = static_cast<std::uint32_t>(file);
   t.offset = r.number();
   t.stored_bytes = r.number();
   std::uint64_t chunk_ndim = r.count(8);
@@ -140,6 +142,7 @@ TensorMeta get_tensor(Reader& r) {
   t.filters.resize(r.count(8));
   for (auto& filter : t.filters) filter = r.text();
   std::string fill = r.text();
+  if (!fill.empty() && fill.size() != dtype_size(t.dtype)) Reader::broken();
   t.fill.assign(fill.begin(), fill.end());
   bool has_crc = r.number() != 0;
   std::uint64_t crc = r.number();

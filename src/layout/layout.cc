@@ -30,10 +30,10 @@ std::string Placement::text() const {
 
 ChunkSpan torch_chunk(ChunkSpan whole, std::uint64_t parts, std::uint64_t part) {
   std::uint64_t step = ceil_div(whole.extent, parts);
-  // part * step may pass the end for late, empty parts, but not 2^64: part < parts <= 2^31, step <= extent.
-  std::uint64_t begin = std::min(scale(step, part, 1), whole.extent);
-  std::uint64_t end = std::min(begin + step, whole.extent);
-  return {whole.start + begin, end - begin};
+  // part * step passes the end for late, empty parts, and 2^64 for absurd lengths.
+  unsigned __int128 at = static_cast<unsigned __int128>(step) * part;
+  std::uint64_t begin = at < whole.extent ? static_cast<std::uint64_t>(at) : whole.extent;
+  return {whole.start + begin, std::min(step, whole.extent - begin)};
 }
 
 Layout Layout::preset(const std::string& name, const Mesh& mesh) {

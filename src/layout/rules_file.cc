@@ -1,4 +1,5 @@
 // Layout::from_json: the rules file.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -10,18 +11,30 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Mesh mesh_of(const Json& json, const std::string& source) {
-  if (json.is_string()) return Mesh::parse(json.get<std::string>());
+  // Mesh names the option; here the text comes from the file.
+  auto made = [&](auto&& make) -> Mesh {
+    try {
+      return make();
+    } catch (const Error& error) {
+      std::string reason = error.message();
+      if (reason.starts_with("--mesh: ")) reason.erase(0, 8);
+      fail(error.status(), "{}: \"mesh\": {}", source, reason);
+    }
+  };
+  if (json.is_string()) return made([&] { return Mesh::parse(json.get<std::string>()); });
   if (!json.is_object()) fail(Status::usage, "{}: \"mesh\" is neither a string nor an object", source);
   std::vector<MeshAxis> axes;
   for (const auto& [name, size] : json.items()) {
-    if (!size.is_number_unsigned()) fail(Status::usage, "{}: mesh axis {} has no whole size", source, printable(name));
+    if (!size.is_number_unsigned())
+      fail(Status::usage, "{}: mesh axis {} has no whole size", source, printable(name));
     axes.push_back({name, size.get<std::uint64_t>()});
   }
-  return Mesh(std::move(axes));
+  return made([&] { return Mesh(std::move(axes)); });
 }
 
 std::vector<Placement> placements_of(const Json& json, const Mesh& mesh, const std::string& where) {
-  if (!json.is_object()) fail(Status::usage, "{}: placements are an object {{axis: \"R\" or \"S(d)\"}}", where);
+  if (!json.is_object())
+    fail(Status::usage, "{}: placements are an object {{axis: \"R\" or \"S(d)\"}}", where);
   std::vector<Placement> out(mesh.ndim());
   for (const auto& [name, text] : json.items()) {
     auto axis = mesh.find(name);
@@ -46,8 +59,8 @@ void check_keys(const Json& json, std::initializer_list<std::string_view> known,
 
 }  // namespace
 
-Layout Layout::from_json(std::string_view text, const std::string& source, const std::optional<Mesh>& mesh_override,
-                         std::uint64_t ranks) {
+Layout Layout::from_json(std::string_view text, const std::string& source,
+                         const std::optional<Mesh>& mesh_override, std::uint64_t ranks) {
   Json json;
   try {
     json = Json::parse(text);
@@ -66,7 +79,8 @@ Layout Layout::from_json(std::string_view text, const std::string& source, const
     if (!json["rules"].is_array()) fail(Status::usage, "{}: \"rules\" is not a list", source);
     for (const Json& rule : json["rules"]) {
       std::string where = fmt::format("{}: rule {}", source, layout.rules_.size() + 1);
-      if (!rule.is_object() || !rule.contains("match") || !rule["match"].is_string() || !rule.contains("placements")) {
+      if (!rule.is_object() || !rule.contains("match") || !rule["match"].is_string() ||
+          !rule.contains("placements")) {
         fail(Status::usage, "{}: expected {{\"match\": GLOB, \"placements\": {{...}}}}", where);
       }
       check_keys(rule, {"match", "placements"}, where);

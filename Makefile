@@ -1,0 +1,268 @@
+# slabload: one non-recursive makefile. `make help` lists the targets, V=1 shows whole commands.
+
+# The number stands in src/base/version.h alone; the commit is added where there is one.
+VERSION := $(shell sed -n 's/.*SLABLOAD_VERSION "\(.*\)"/\1/p' src/base/version.h)
+
+# What a user may set, on the command line or in the environment.
+CXX      ?= g++
+CC       ?= cc
+MPICC    ?= mpicc
+MPIRUN   ?= mpirun
+CXXFLAGS ?= -O2 -g1
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+CUDA_HOME ?= /usr/local/cuda
+CUDA     ?= 0
+SAN      ?=
+WERROR   ?= 0
+V        ?= 0
+
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+# ---- configuration ------------------------------------------------------------------------------
+
+ifneq ($(CUDA),0)
+ifneq ($(filter $(CUDA),1 fake),)
+$(error CUDA=$(CUDA): version $(VERSION) has the host build only; build with CUDA=0)
+endif
+$(error CUDA=$(CUDA) is none of 0, 1, fake)
+endif
+
+comma := ,
+sans := $(sort $(subst $(comma), ,$(SAN)))
+ifneq ($(filter-out address undefined thread,$(sans)),)
+$(error SAN=$(SAN): the sanitizers are address, undefined, thread)
+endif
+ifneq ($(and $(filter thread,$(sans)),$(filter address,$(sans))),)
+$(error SAN=$(SAN): thread and address exclude each other)
+endif
+space := $(subst ,, )
+config := release$(if $(sans),-$(subst $(space),-,$(sans)))
+
+B := build/$(config)
+O := $(B)/obj
+
+# ---- flags --------------------------------------------------------------------------------------
+
+san_flags := $(if $(sans),-fsanitize=$(subst $(space),$(comma),$(sans)) -fno-omit-frame-pointer \
+  $(if $(filter undefined,$(sans)),-fno-sanitize-recover=undefined))
+
+gcc := $(shell $(CXX) --version 2>/dev/null | grep -q 'Free Software Foundation' && echo yes)
+# False alarms of GCC 12 in inlined container code; the other warnings all stay.
+gcc_quiet := $(if $(gcc),-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread \
+  $(if $(sans),-Wno-maybe-uninitialized))
+
+common := -std=c++20 -pthread -Wall -Wextra $(gcc_quiet) $(if $(filter 1,$(WERROR)),-Werror) $(san_flags)
+
+# The compilers' own words on where MPI is (Open MPI, then MPICH), and HDF5's from pkg-config. System
+# headers, so that their warnings are not ours.
+MPI_CFLAGS ?= $(shell $(MPICC) --showme:compile 2>/dev/null || $(MPICC) -compile_info 2>/dev/null | cut -d' ' -f2-)
+MPI_LIBS   ?= $(shell $(MPICC) --showme:link 2>/dev/null || $(MPICC) -link_info 2>/dev/null | cut -d' ' -f2-)
+HDF5_PC    ?= $(shell pkg-config --exists hdf5-openmpi 2>/dev/null && echo hdf5-openmpi || echo hdf5)
+HDF5_CFLAGS ?= $(shell pkg-config --cflags $(HDF5_PC) 2>/dev/null)
+HDF5_LIBS   ?= $(filter-out -lmpi_cxx,$(shell pkg-config --libs $(HDF5_PC) 2>/dev/null))
+mpi_cflags  := $(patsubst -I%,-isystem %,$(MPI_CFLAGS) $(HDF5_CFLAGS)) -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX
+
+# Plain code sees no MPI, HDF5 or CUDA; on systems where these lie in the default include path the
+# refusing headers made below come first.
+refuse := $(B)/refuse
+plain_flags := -Isrc -Iinclude -isystem $(refuse)
+mpi_flags   := -Isrc -Iinclude $(mpi_cflags)
+test_flags  := -Itests
+
+base_libs := -lisal -lfmt
+mpi_libs   = -lboost_program_options $(HDF5_LIBS) $(MPI_LIBS) $(base_libs)
+gtest_libs := -lgmock -lgtest
+
+# ---- sources ------------------------------------------------------------------------------------
+
+objects = $(patsubst %.cc,$(O)/%.o,$(sort $(1)))
+in = $(call objects,$(foreach folder,$(1),$(wildcard $(folder)/*.cc)))
+
+pure_obj := $(call in,$(addprefix src/,base tensor index layout plan))
+host_obj := $(call in,$(addprefix src/,backend/safetensors backend/host exec report))
+mpi_obj  := $(call in,$(addprefix src/,backend backend/hdf5 backend/mpi app capi))
+cli_obj  := $(call in,src/cli)
+unit_obj := $(call in,tests/unit)
+fake_obj := $(call in,tests/fakes)
+mpit_obj := $(call in,tests/mpi)
+tool_obj := $(call in,tests/tools)
+preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
+
+pure_lib := $(B)/libslabload_pure.a
+host_lib := $(B)/libslabload_host.a
+mpi_lib  := $(B)/libslabload_mpi.a
+tool_lib := $(B)/libtest_tools.a
+fake_lib := $(B)/libtest_fakes.a
+libs := $(mpi_lib) $(host_lib) $(pure_lib)
+
+plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj)
+heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(tool_obj)
+test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(tool_obj)
+all_obj   := $(plain_obj) $(heavy_obj)
+
+# ---- rules --------------------------------------------------------------------------------------
+
+Q := $(if $(filter 1,$(V)),,@)
+say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
+
+.PHONY: all help tests test demo bench install clean deps check-layers format force
+force:
+
+all: build/slabload ## build build/slabload (the default)
+
+# Always points at what was built last, whichever configuration that was.
+build/slabload: $(B)/slabload force
+	@ln -sfn $(config)/slabload $@
+
+ifneq ($(filter address,$(sans)),)
+keep_obj := $(O)/tests/tools/keep_loaded.o
+keep_flags := -Wl,--export-dynamic-symbol=dlclose
+$(keep_obj): tests/tools/keep_loaded.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -O1 -g1 -Wall -Wextra -c -o $@ $<
+endif
+
+$(B)/slabload: $(cli_obj) $(libs) $(keep_obj)
+	$(call say,Linking,slabload)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) $(keep_flags) -pthread $(LDFLAGS) -o $@ $(cli_obj) $(keep_obj) $(libs) $(mpi_libs)
+
+$(B)/unit_tests: $(unit_obj) $(fake_lib) $(host_lib) $(pure_lib)
+	$(call say,Linking,unit_tests)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) -lgtest_main $(base_libs)
+
+$(B)/mpi_tests: $(mpit_obj) $(keep_obj) $(tool_lib) $(fake_lib) $(libs)
+	$(call say,Linking,mpi_tests)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) $(keep_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) $(mpi_libs)
+
+$(pure_lib): $(pure_obj)
+$(host_lib): $(host_obj)
+$(mpi_lib): $(mpi_obj)
+$(tool_lib): $(tool_obj)
+$(fake_lib): $(fake_obj)
+%.a: $(O)/members
+	$(call say,Archiving,$(words $(filter %.o,$^)) objects)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(plain_obj): flags = $(plain_flags)
+$(heavy_obj): flags = $(mpi_flags)
+$(test_obj): flags += $(test_flags)
+# What runs once a job, and the tests, cost more to optimise than to run. A value given for CXXFLAGS still wins.
+ifeq ($(origin CXXFLAGS),file)
+$(call in,$(addprefix src/,layout report app cli capi)): CXXFLAGS = -O1 -g1
+$(test_obj): CXXFLAGS = -O0 -g1
+endif
+
+$(all_obj): $(O)/%.o: %.cc $(O)/flags
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(common) $(CXXFLAGS) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(preloads): $(B)/%.so: tests/tools/%.c
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -Wall -Wextra -O1 -g1 -shared -fPIC -o $@ $< -ldl
+
+-include $(all_obj:.o=.d)
+
+# Files that hold a setting, rewritten only when it changes; what depends on it is then made again.
+setting = @mkdir -p $(@D); text='$(subst ','\'',$(1))'; \
+  [ "$$text" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$text" > $@
+
+$(O)/flags: force | $(refuse)/mpi.h
+	$(call setting,$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) $(mpi_cflags))
+
+# A removed source file must leave the archives too.
+$(O)/members: force
+	$(call setting,$(all_obj))
+
+$(refuse)/mpi.h:
+	@mkdir -p $(@D)
+	@for header in hdf5 H5public cuda cuda_runtime nccl mpi; do \
+	  echo '#error "this layer includes no MPI, HDF5 or CUDA header"' > $(@D)/$$header.h; done
+
+# Only what names the version is compiled again when the commit changes.
+git_commit := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+version_text := $(VERSION)$(if $(git_commit),+$(git_commit))
+version_src := $(shell grep -lsE 'kVersion|SLABLOAD_VERSION' src/*/*.cc src/backend/*/*.cc)
+version_obj := $(call objects,$(version_src))
+$(O)/version: force
+	$(call setting,$(version_text))
+$(version_obj): $(O)/version
+$(version_obj): flags += -DSLABLOAD_VERSION='"$(version_text)"'
+
+# ---- targets ------------------------------------------------------------------------------------
+
+help: ## list the targets and the settings
+	@echo 'make [TARGET...] [NAME=VALUE...]'; echo
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1|\2/p' Makefile | while IFS='|' read -r name text; do \
+	  printf '  %-14s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo '  SAN=address,undefined | thread    sanitizers, in a build folder of their own'
+	@echo '  CUDA=0                            the host build; 1 and fake are reserved'
+	@echo '  CXX CXXFLAGS LDFLAGS MPICC        compilers and flags; HDF5_PC=NAME picks the pkg-config module of HDF5'
+	@echo '  MPIRUN="mpirun ..."               how tests and demo start ranks'
+	@echo '  PREFIX=/usr/local DESTDIR=        where install puts things'
+	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases slurm), and names'
+	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
+
+tests: $(B)/unit_tests $(B)/mpi_tests $(preloads) all ## build the test programs
+
+test_env = BUILD=$(B) CXX='$(CXX)' MPIRUN='$(MPIRUN)' SAN='$(SAN)'
+
+test: ## install what is missing, build, run every test; T= and K= select
+	@tests/tools/deps.sh test
+	@$(MAKE) --no-print-directory tests
+	@$(test_env) MAKE='$(MAKE)' K='$(K)' tests/run.sh $(T)
+
+demo: ## install what is missing, build, load a 988 MB model on 4 ranks in two ways and compare
+	@tests/tools/deps.sh build
+	@$(MAKE) --no-print-directory all
+	@SLABLOAD=build/slabload MPIRUN='$(MPIRUN)' jobs/demo.sh
+
+bench: all ## every strategy side by side on the demo's checkpoint, with the raw read rate
+	@SLABLOAD=build/slabload MPIRUN='$(MPIRUN)' jobs/demo.sh bench
+
+deps: ## install what build and tests need (apt, as root) or name what is missing
+	@tests/tools/deps.sh test
+
+# Each header on its own, with what its layer may see; then the direction of the includes.
+headers := $(sort $(wildcard include/slabload/*.h src/*/*.h src/backend/*/*.h))
+plain_headers := $(filter-out src/backend/hdf5/% src/backend/mpi/% src/app/% src/cli/% src/capi/%,$(headers))
+header_checks := $(patsubst %,$(O)/headers/%.ok,$(headers))
+$(patsubst %,$(O)/headers/%.ok,$(plain_headers)): flags = $(plain_flags)
+$(patsubst %,$(O)/headers/%.ok,$(filter-out $(plain_headers),$(headers))): flags = $(mpi_flags)
+$(header_checks): $(O)/headers/%.ok: % $(O)/flags
+	$(call say,Checking,$<)
+	@mkdir -p $(@D)
+	$(Q)echo '#include "$<"' | $(CXX) $(common) $(flags) -I. -MMD -MP -MF $(@:.ok=.d) -MT $@ -fsyntax-only -x c++ -
+	@touch $@
+-include $(header_checks:.ok=.d)
+
+check-layers: $(pure_obj) $(header_checks) ## the pure layers need no MPI/HDF5/CUDA; headers stand alone; includes go downward
+	@tests/tools/check_layers.sh
+
+install: all ## install the program, the headers and the job scripts under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/slabload $(DESTDIR)$(PREFIX)/share/slabload/jobs
+	install -m 755 $(B)/slabload $(DESTDIR)$(PREFIX)/bin/slabload
+	$(if $(wildcard include/slabload/*.h),install -m 644 $(wildcard include/slabload/*.h) $(DESTDIR)$(PREFIX)/include/slabload)
+	install -m 755 $(filter %.sh %.sbatch,$(wildcard jobs/*)) $(DESTDIR)$(PREFIX)/share/slabload/jobs
+	install -m 644 $(filter-out %.sh %.sbatch,$(wildcard jobs/*)) $(DESTDIR)$(PREFIX)/share/slabload/jobs
+
+format: ## clang-format every C and C++ file in place
+	clang-format -i $(sort $(wildcard include/slabload/*.h src/*/*.h src/*/*.cc src/backend/*/*.h src/backend/*/*.cc \
+	  tests/*/*.cc tests/*/*.h tests/*/*.c))
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,112 @@
+#include "app/checkpoint.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include "backend/hdf5/index.h"
+#include "backend/hdf5/reader.h"
+#include "backend/safetensors/index.h"
+#include "backend/safetensors/storage.h"
+#include "base/error.h"
+#include "index/table.h"
+
+namespace slabload {
+
+TensorIndex read_index(const std::string& path) {
+  return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index(path);
+}
+
+TensorIndex shared_index(Session& session, const std::string& path, const Selection& selection,
+                         const std::string& expect) {
+  Control& control = session.control();
+  std::string bytes;
+  together(control, [&] {
+    if (!session.is_root()) return;
+    TensorIndex index = select_tensors(read_index(path), selection);
+    if (!expect.empty()) check_expected(index, expect);
+    bytes = to_bytes(index);
+  });
+  return index_from_bytes(control.broadcast(std::move(bytes)));
+}
+
+TensorIndex read_table(const std::string& path) { return parse_table(read_text(path), path); }
+
+void check_expected(const TensorIndex& index, const std::string& expect) {
+  std::vector<std::string> found = differences(read_table(expect), index);
+  if (found.empty()) return;
+  std::string message = fmt::format("{}: {} difference{} from what {} expects; nothing was read", index.path, found.size(),
+                                    found.size() == 1 ? "" : "s", expect);
+  for (const std::string& line : found) message += "\n  " + line;
+  throw Error(Status::wrong_data, message);
+}
+
+std::unique_ptr<Storage> open_storage(Session& session, const TensorIndex& index, IoMode io,
+                                      const std::vector<std::string>& hints) {
+  if (index.format == "safetensors") return std::make_unique<SafetensorsStorage>(index);
+  Hdf5Storage::Hints pairs;
+  for (const std::string& hint : hints) {
+    std::size_t equals = hint.find('=');
+    pairs.emplace_back(hint.substr(0, equals), equals == std::string::npos ? "" : hint.substr(equals + 1));
+  }
+  auto transfer = io == IoMode::direct       ? Hdf5Storage::Transfer::direct
+                  : io == IoMode::collective ? Hdf5Storage::Transfer::collective
+                                             : Hdf5Storage::Transfer::independent;
+  return std::make_unique<Hdf5Storage>(index, transfer, session.world(), pairs);
+}
+
+std::uint64_t datasets_opened(const Storage& storage) {
+  const auto* hdf5 = dynamic_cast<const Hdf5Storage*>(&storage);
+  return hdf5 == nullptr ? 0 : hdf5->datasets_opened();
+}
+
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using TextFile = std::unique_ptr<std::FILE, CloseFile>;
+
+TextFile open_text(const std::string& path, const char* mode) {
+  TextFile file(std::fopen(path.c_str(), mode));
+  if (!file) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+  return file;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  constexpr std::size_t kMost = 256 << 20;
+  TextFile file = open_text(path, "rbe");
+  std::string text;
+  char buffer[1 << 16];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, file.get())) > 0;) {
+    text.append(buffer, n);
+    if (text.size() > kMost) fail(Status::file, "{}: larger than 256 MiB; this is no table or rules file", printable(path));
+  }
+  if (std::ferror(file.get())) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+  return text;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  TextFile file = open_text(path, "wbe");
+  bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
+  if (!written) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+}
+
+bool is_rules_file(const std::string& layout) { return layout.ends_with(".json"); }
+
+Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::string& rules) {
+  std::optional<Mesh> mesh;
+  if (!options.mesh.empty()) mesh = Mesh::parse(options.mesh);
+  Layout layout = is_rules_file(options.layout)
+                      ? Layout::from_json(rules, options.layout, mesh, ranks)
+                      : Layout::preset(options.layout, mesh.value_or(Mesh({{"dp_shard", ranks}})));
+  if (layout.mesh().ranks() != ranks) {
+    fail(Status::usage, "the mesh {} has {} ranks, the job has {}: start as many, or change --mesh", layout.mesh().text(),
+         layout.mesh().ranks(), ranks);
+  }
+  return layout;
+}
+
+}  // namespace slabload

@@ -1,0 +1,44 @@
+// Opening checkpoints of any format.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/options.h"
+#include "app/session.h"
+#include "backend/storage.h"
+#include "layout/layout.h"
+
+namespace slabload {
+
+// Reads the index of an HDF5 file or of a safetensors file, folder or index. One process. Throws Status::file.
+TensorIndex read_index(const std::string& path);
+
+// The same on rank 0, checked and selected there, then sent to all ranks. Collective; an error is agreed.
+TensorIndex shared_index(Session& session, const std::string& path, const Selection& selection,
+                         const std::string& expect = "");
+
+// The table of a file. Throws Status::file.
+TensorIndex read_table(const std::string& path);
+
+// Refuses (Status::wrong_data, every difference on a line) an index that is not what the table at `expect` wants.
+void check_expected(const TensorIndex& index, const std::string& expect);
+
+// Opens an index's files for reading on every rank. Collective.
+std::unique_ptr<Storage> open_storage(Session& session, const TensorIndex& index, IoMode io,
+                                      const std::vector<std::string>& hints);
+
+// How often this rank has opened a dataset; 0 for formats that have none.
+std::uint64_t datasets_opened(const Storage& storage);
+
+// A file's whole text. Throws Status::file.
+std::string read_text(const std::string& path);
+// Writes a text file (a report). Throws Status::file.
+void write_text(const std::string& path, const std::string& text);
+
+// The layout that the options ask for on `ranks` ranks; `rules` is the text of a rules file if options.layout is one.
+// Throws Status::usage, also if the mesh has another number of ranks.
+Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::string& rules);
+bool is_rules_file(const std::string& layout);
+
+}  // namespace slabload

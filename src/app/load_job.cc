@@ -1,0 +1,243 @@
+#include "app/load_job.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/host/device.h"
+#include "backend/mpi/fabric.h"
+#include "backend/safetensors/shard_file.h"
+#include "base/crc64.h"
+#include "base/stopwatch.h"
+#include "base/version.h"
+#include "tensor/cast.h"
+
+#include <nlohmann/json.hpp>
+
+namespace slabload {
+namespace {
+
+// All ranks plan for themselves; equal inputs are what makes their parts fit together.
+void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& layout, const PlanParams& params) {
+  std::string inputs = to_bytes(index) + layout.name() + layout.mesh().text();
+  for (const LayoutRule& rule : layout.rules()) {
+    inputs += rule.match + '\n';
+    for (const Placement& placement : rule.placements) inputs += placement.text();
+  }
+  inputs += fmt::format("{} {} {} {} {}", params.strategy, params.staging, params.min_read, params.round_bytes,
+                        params.cast ? dtype_name(*params.cast) : "");
+  std::uint64_t low = crc64_part(inputs.data(), inputs.size());
+  std::uint64_t high = low;
+  control.min({&low, 1});
+  control.max({&high, 1});
+  together(control, [&] {
+    if (low != high) fail(Status::peer, "the ranks do not agree on what to load; do all run the same version with the same options?");
+  });
+}
+
+std::string gathered_stats(const RankStats& stats) {
+  static_assert(std::is_trivially_copyable_v<RankStats>);
+  return {reinterpret_cast<const char*>(&stats), sizeof stats};
+}
+
+}  // namespace
+
+Machine parse_machine(const std::string& cost) {
+  Machine machine;
+  std::string_view rest = cost;
+  while (!rest.empty()) {
+    std::size_t comma = rest.find(',');
+    std::string_view part = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    std::size_t equals = part.find('=');
+    std::string_view key = part.substr(0, equals);
+    double* target = key == "fs"            ? &machine.filesystem
+                     : key == "fs_per_rank" ? &machine.filesystem_rank
+                     : key == "fabric"      ? &machine.fabric_rank
+                                            : nullptr;
+    std::string_view rate = equals == std::string_view::npos ? "" : part.substr(equals + 1);
+    if (target == nullptr || !rate.ends_with("/s")) {
+      fail(Status::usage, "--cost: '{}' is not fs=RATE, fs_per_rank=RATE or fabric=RATE with a rate such as 5GB/s",
+           printable(part));
+    }
+    *target = static_cast<double>(parse_bytes(rate.substr(0, rate.size() - 2), "--cost"));
+  }
+  return machine;
+}
+
+std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout, const RunOptions& options) {
+  std::vector<std::string> notes;
+  std::uint64_t swapped = 0, narrowed = 0, widened = 0, unwritten = 0;
+  std::string first_narrowed;
+  for (const TensorMeta& tensor : index.tensors) {
+    swapped += tensor.big_endian && dtype_size(tensor.dtype) > 1;
+    unwritten += tensor.storage == StorageKind::fill && tensor.bytes() > 0;
+    if (!is_converted(tensor, options.cast)) continue;
+    bool narrow = is_narrowing(tensor.dtype, *options.cast);
+    (narrow ? narrowed : widened) += 1;
+    if (narrow && first_narrowed.empty()) {
+      first_narrowed = fmt::format("{} {} -> {}", printable(tensor.name), dtype_name(tensor.dtype), dtype_name(*options.cast));
+    }
+  }
+  if (narrowed != 0) {
+    notes.push_back(fmt::format("NARROWING cast of {} tensors, as asked for by --cast {} (the first: {})", narrowed,
+                                dtype_name(*options.cast), first_narrowed));
+  }
+  if (widened != 0) notes.push_back(fmt::format("cast of {} tensors to {}", widened, dtype_name(*options.cast)));
+  if (swapped != 0) notes.push_back(fmt::format("{} tensors are big-endian in the file and were converted", swapped));
+  if (unwritten != 0) notes.push_back(fmt::format("{} tensors were never written and hold their fill value", unwritten));
+  if (!index.skipped.empty()) {
+    notes.push_back(fmt::format("{} objects of the file can't be tensors and were skipped (the first: {}, {}); inspect lists them",
+                                index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason));
+  }
+  for (const std::string& rule : layout.unmatched_rules(index)) {
+    notes.push_back(fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
+  }
+  return notes;
+}
+
+LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session), options_(options) {
+  Stopwatch watch;
+  index_ = shared_index(session, options.checkpoint, options.selection, options.expect);
+  std::string rules;
+  together(session.control(), [&] {
+    if (session.is_root() && is_rules_file(options.layout)) rules = read_text(options.layout);
+  });
+  if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
+  together(session.control(), [&] {
+    layout_ = std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
+  });
+  index_s_ = watch.seconds();
+}
+
+std::string LoadJob::chosen_strategy() const { return options_.strategy == "auto" ? "slab" : options_.strategy; }
+
+PlanParams LoadJob::plan_params(const std::string& strategy) const {
+  PlanParams params;
+  params.strategy = strategy;
+  params.staging = options_.staging;
+  params.min_read = options_.min_read;
+  params.cast = options_.cast;
+  return params;
+}
+
+LoadReport LoadJob::describe(const std::string& strategy, const Planner& planner) const {
+  LoadReport report;
+  report.version = kVersion;
+  report.checkpoint = options_.checkpoint;
+  report.mesh = layout_->mesh().text();
+  report.layout = layout_->name();
+  report.strategy = strategy;
+  report.strategy_why = planner.why();
+  report.baseline = is_baseline(strategy);
+  report.hints = options_.hints;
+  report.notes = load_notes(index_, *layout_, options_);
+  report.ranks = static_cast<std::uint64_t>(session_.ranks());
+  report.tensors = index_.tensors.size();
+  for (const TensorMeta& tensor : index_.tensors) {
+    if (tensor.storage != StorageKind::fill) report.selected_bytes += tensor.filtered() ? tensor.stored_bytes : tensor.bytes();
+  }
+  report.staging_budget = options_.staging;
+  return report;
+}
+
+Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& watchdog) const {
+  Control& control = session_.control();
+  host::reset_peak_resident();
+  watchdog.at("open", nullptr);
+  control.barrier();
+  Stopwatch total;
+  Stopwatch phase;
+  Loaded out;
+  RankStats stats;
+
+  // The plan comes before any file is opened: one that does not fit is refused before any I/O.
+  PlanParams params = plan_params(strategy);
+  watchdog.at("plan", nullptr);
+  agree_on_inputs(control, index_, *layout_, params);
+  std::unique_ptr<Planner> planner;
+  together(control, [&] {
+    planner = Planner::make(index_, *layout_, params);
+    out.plan = planner->plan(static_cast<std::uint64_t>(session_.rank()));
+  });
+  stats.plan_s = phase.lap();
+
+  watchdog.at("open", nullptr);
+  std::unique_ptr<Storage> storage = open_storage(session_, index_, options_.io, options_.hints);
+  stats.open_s = index_s_ + phase.lap();
+
+  host::HostDevice device;
+  mpi::MpiFabric fabric(session_.world());
+  stats.plan_s += phase.lap();
+  LoaderOptions loader_options;
+  loader_options.verify = verify;
+  for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
+    if (out.plan.dtypes[t] != index_.tensors[t].dtype) loader_options.scratch = conversion_scratch(options_.staging);
+  }
+  Loader loader(index_, {*storage, device, fabric, control, watchdog}, loader_options);
+  out.result = loader.run(out.plan, stats);
+  stats.total_s = index_s_ + total.seconds();
+  watchdog.at("report", nullptr);
+
+  StorageCounters counters = storage->counters();
+  stats.read_bytes = counters.bytes;
+  stats.read_requests = counters.requests;
+  stats.datasets_opened = datasets_opened(*storage);
+  stats.rss_peak = host::peak_resident_bytes();
+  stats.node = static_cast<std::uint64_t>(session_.node());
+
+  out.report = describe(strategy, *planner);
+  out.report.io = storage->description();
+  out.report.device = device.description();
+  out.report.fabric = fabric.description();
+  out.report.rounds = out.plan.rounds.size();
+  out.report.tensors_verified = out.result.verified;
+  out.report.tensors_unverified = out.result.unverified;
+  for (const Mismatch& mismatch : out.result.wrong) {
+    out.report.wrong.push_back({index_.tensors[mismatch.tensor].name, mismatch.expected, mismatch.found});
+  }
+  std::uint64_t nodes = session_.leads_node() ? 1 : 0;
+  std::uint64_t on_node = static_cast<std::uint64_t>(session_.ranks_on_node());
+  control.sum({&nodes, 1});
+  control.max({&on_node, 1});
+  out.report.hosts = nodes;
+  out.report.ranks_per_node = on_node;
+  for (const std::string& bytes : control.gather(gathered_stats(stats))) {
+    RankStats one;
+    std::memcpy(&one, bytes.data(), sizeof one);
+    out.report.per_rank.push_back(one);
+  }
+  return out;
+}
+
+void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
+  together(session_.control(), [&] {
+    using Json = nlohmann::ordered_json;
+    Json places = Json::object();
+    std::vector<ShardTensor> tensors;
+    for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
+      const TensorMeta& tensor = index_.tensors[t];
+      const ShardPlace& shard = loaded.plan.shards[t];
+      tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent), loaded.result.shards->data() + shard.offset});
+      Json place;
+      place["global_shape"] = std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
+      place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
+      if (!tensor.aliases.empty()) place["aliases"] = tensor.aliases;
+      places[tensor.name] = std::move(place);
+    }
+    auto rank = static_cast<std::uint64_t>(session_.rank());
+    Dims coordinate = layout_->mesh().coordinate(rank);
+    std::map<std::string, std::string> metadata{
+        {"format", "pt"},
+        {"slabload_version", kVersion},
+        {"slabload_checkpoint", options_.checkpoint},
+        {"slabload_layout", layout_->name()},
+        {"slabload_mesh", layout_->mesh().text()},
+        {"slabload_coordinate", Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
+        {"slabload_rank", fmt::format("{}", rank)},
+        {"slabload_ranks", fmt::format("{}", session_.ranks())},
+        {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
+    write_shard_file(fmt::format("{}/rank-{:05}.safetensors", folder, rank), tensors, metadata, true);
+  });
+}
+
+}  // namespace slabload

@@ -1,0 +1,55 @@
+// A whole load on the ranks of a session: index, plan, read and fill, proof, report.
+#pragma once
+
+#include <memory>
+
+#include "app/checkpoint.h"
+#include "exec/loader.h"
+#include "plan/simulate.h"
+#include "report/load_report.h"
+
+namespace slabload {
+
+// What a run leaves: the shards in memory, and where each tensor's lies in them.
+struct Loaded {
+  LoadPlan plan;
+  LoadResult result;
+  LoadReport report;  // per_rank is filled on rank 0 only
+};
+
+class LoadJob {
+ public:
+  // Reads and shares the index, makes the layout. Collective. Errors are agreed.
+  LoadJob(Session& session, const RunOptions& options);
+
+  const TensorIndex& index() const { return index_; }
+  const Layout& layout() const { return *layout_; }
+
+  // Loads once by a strategy (not "auto"; see chosen_strategy). Collective.
+  Loaded run(const std::string& strategy, VerifyMode verify, Watchdog& watchdog) const;
+
+  // What "auto" stands for.
+  std::string chosen_strategy() const;
+
+  // Writes this rank's shards as DIR/rank-00017.safetensors. Collective; errors are agreed.
+  void stage_out(const Loaded& loaded, const std::string& folder) const;
+
+  PlanParams plan_params(const std::string& strategy) const;
+
+ private:
+  LoadReport describe(const std::string& strategy, const Planner& planner) const;
+
+  Session& session_;
+  const RunOptions& options_;
+  double index_s_ = 0;
+  TensorIndex index_;
+  std::unique_ptr<Layout> layout_;
+};
+
+// Lines for the report: what is converted, narrowed, skipped, or read in another way than asked for.
+std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout, const RunOptions& options);
+
+// The bandwidths of --cost, or zeros. Throws Status::usage.
+Machine parse_machine(const std::string& cost);
+
+}  // namespace slabload

@@ -1,0 +1,43 @@
+// Ends the job if this rank stands still: no failure may hang an allocation.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "exec/monitor.h"
+
+namespace slabload {
+
+class Watchdog final : public Monitor {
+ public:
+  // Calls `on_silence(message)` from a thread of its own if at() and moved() are not called for `timeout_s` seconds while
+  // it is armed. `progress` (may be empty) gets what moved() gets.
+  Watchdog(double timeout_s, std::function<void(const std::string&)> on_silence,
+           std::function<void(std::uint64_t, std::uint64_t)> progress = {});
+  ~Watchdog() override;
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void at(const char* phase, const std::string* tensor) override;
+  void moved(std::uint64_t done, std::uint64_t total) override;
+
+ private:
+  void watch();
+
+  const double timeout_s_;
+  std::function<void(const std::string&)> on_silence_;
+  std::function<void(std::uint64_t, std::uint64_t)> progress_;
+  std::atomic<std::uint64_t> beats_{0};
+  std::atomic<const char*> phase_{"start"};
+  std::atomic<const std::string*> tensor_{nullptr};
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace slabload

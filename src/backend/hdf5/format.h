@@ -1,0 +1,23 @@
+// What slabload adds to a plain HDF5 file: one group, and one attribute per dataset.
+#pragma once
+
+#include <cstdint>
+
+namespace slabload::hdf5 {
+
+inline constexpr const char* kGroup = "__slabload__";
+inline constexpr const char* kMetadata = "/__slabload__/metadata";   // bytes: a JSON object of strings
+inline constexpr const char* kOddNames = "/__slabload__/odd_names";  // tensors whose names are no HDF5 paths
+inline constexpr const char* kFormatMajor = "format_major";          // attributes of the group
+inline constexpr const char* kFormatMinor = "format_minor";
+inline constexpr const char* kComplete = "complete";
+inline constexpr const char* kGenerator = "generator";
+inline constexpr const char* kCrc64 = "slabload_crc64";  // attributes of a dataset
+inline constexpr const char* kName =
+    "slabload_name";  // of a dataset in kOddNames: bytes of the tensor's name
+
+// A reader takes any minor version of the major version it knows.
+inline constexpr std::uint64_t kMajor = 1;
+inline constexpr std::uint64_t kMinor = 0;
+
+}  // namespace slabload::hdf5

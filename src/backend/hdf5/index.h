@@ -1,0 +1,15 @@
+// The index of an HDF5 file.
+#pragma once
+
+#include <string>
+
+#include "index/tensor_index.h"
+
+namespace slabload {
+
+// Walks the file on one process, read-only, without MPI, and describes every dataset in it. Reads no tensor
+// data. Objects that are no tensors are listed in `skipped` with the reason. Not collective. Throws
+// Status::file: not an HDF5 file, cut short, held by a writer, never finished, of a newer format.
+TensorIndex read_hdf5_index(const std::string& path);
+
+}  // namespace slabload

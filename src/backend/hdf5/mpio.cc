@@ -1,0 +1,92 @@
+#include "backend/hdf5/mpio.h"
+
+#include "backend/hdf5/open_file.h"
+#include "backend/mpi/call.h"
+
+namespace slabload::hdf5 {
+namespace {
+
+class Info {
+ public:
+  Info() { SLABLOAD_MPI(MPI_Info_create, &info_); }
+  explicit Info(MPI_Info info) : info_(info) {}
+  ~Info() {
+    if (info_ != MPI_INFO_NULL) MPI_Info_free(&info_);
+  }
+  Info(const Info&) = delete;
+  Info& operator=(const Info&) = delete;
+  MPI_Info get() const { return info_; }
+
+ private:
+  MPI_Info info_ = MPI_INFO_NULL;
+};
+
+bool is_text(int cvar) {
+  int name_size = 0;
+  int verbosity = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_T_enum values = MPI_T_ENUM_NULL;
+  int description_size = 0;
+  int bind = 0;
+  int scope = 0;
+  return MPI_T_cvar_get_info(cvar, nullptr, &name_size, &verbosity, &type, &values, nullptr,
+                             &description_size, &bind, &scope) == MPI_SUCCESS &&
+         type == MPI_CHAR && bind == MPI_T_BIND_NO_OBJECT;
+}
+
+// The value of Open MPI's parameter "io", from wherever it was set: the one component that may serve MPI-IO,
+// a list, or nothing. Empty with another MPI.
+std::string open_mpi_choice() {
+  int provided = 0;
+  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return {};
+  std::string value;
+  int number = 0;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  int size = 0;
+  if (MPI_T_cvar_get_index("io", &number) == MPI_SUCCESS && is_text(number) &&
+      MPI_T_cvar_handle_alloc(number, nullptr, &handle, &size) == MPI_SUCCESS) {
+    std::vector<char> text(static_cast<std::size_t>(size) + 1);
+    if (MPI_T_cvar_read(handle, text.data()) == MPI_SUCCESS) value = text.data();
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return value;
+}
+
+// ROMIO answers with its own hints (not below Open MPI 4, which answers with the user's).
+bool has_romio_hints(hid_t file) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return false;
+  MPI_Info raw = MPI_INFO_NULL;
+  if (MPI_File_get_info(*static_cast<MPI_File*>(handle), &raw) != MPI_SUCCESS || raw == MPI_INFO_NULL)
+    return false;
+  Info info(raw);
+  // A hint that ROMIO sets in every file, whatever the user asked for.
+  int there = 0;
+  char value[MPI_MAX_INFO_VAL + 1] = {};
+  SLABLOAD_MPI(MPI_Info_get, info.get(), "romio_no_indep_rw", MPI_MAX_INFO_VAL, value, &there);
+  return there != 0;
+}
+
+}  // namespace
+
+FileHandle open_mpio(const std::string& path, MPI_Comm comm,
+                     const std::vector<std::pair<std::string, std::string>>& hints) {
+  Where where{path};
+  Info info;
+  for (const auto& [key, value] : hints) SLABLOAD_MPI(MPI_Info_set, info.get(), key.c_str(), value.c_str());
+  PropertyHandle fapl(SLABLOAD_HDF5(where, H5Pcreate, H5P_FILE_ACCESS));
+  SLABLOAD_HDF5(where, H5Pset_fapl_mpio, fapl.get(), comm, info.get());
+  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, fapl.get()));
+  if (!file) fail_open(path);
+  return file;
+}
+
+std::string mpio_component(hid_t file) {
+  std::string chosen = open_mpi_choice();
+  if (chosen.substr(0, 5) == "romio") return "ROMIO " + chosen.substr(5);
+  if (chosen == "ompio") return "OMPIO";
+  return has_romio_hints(file) ? "ROMIO" : "MPI-IO";
+}
+
+}  // namespace slabload::hdf5

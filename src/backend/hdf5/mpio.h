@@ -1,0 +1,22 @@
+// A file by HDF5's MPI-IO driver.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/hdf5/handle.h"
+
+namespace slabload::hdf5 {
+
+// Read-only; `hints` are MPI-IO info keys. Collective over comm. Throws Status::file; a failure of one rank
+// only may leave the others waiting, so check first that all ranks see the file.
+FileHandle open_mpio(const std::string& path, MPI_Comm comm,
+                     const std::vector<std::pair<std::string, std::string>>& hints);
+
+// What implements MPI-IO for this file: "ROMIO 321", "ROMIO", "OMPIO", or "MPI-IO" if it cannot be told.
+std::string mpio_component(hid_t file);
+
+}  // namespace slabload::hdf5

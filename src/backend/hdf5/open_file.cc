@@ -1,0 +1,91 @@
+#include "backend/hdf5/open_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/narrow.h"
+
+namespace slabload::hdf5 {
+
+CheckpointFile stat_file(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    fail(Status::file, "file '{}': a name with a zero byte", printable(path));
+  // O_NONBLOCK so that a pipe under that name does not block.
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail(Status::file, "file '{}': cannot be opened: {}", printable(path), errno_text(errno));
+  struct stat st {};
+  int failed = fstat(fd, &st) == 0 ? 0 : errno;
+  close(fd);
+  if (failed != 0) fail(Status::file, "file '{}': {}", printable(path), errno_text(failed));
+  if (S_ISDIR(st.st_mode)) fail(Status::file, "file '{}': is a folder, not an HDF5 file", printable(path));
+  if (!S_ISREG(st.st_mode)) fail(Status::file, "file '{}': is not a regular file", printable(path));
+  CheckpointFile out;
+  out.path = path;
+  out.size = narrow<std::uint64_t>(st.st_size);
+  out.mtime_ns = std::int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
+  out.inode = st.st_ino;
+  return out;
+}
+
+void check_same(const CheckpointFile& then) {
+  CheckpointFile now = stat_file(then.path);
+  std::string name = printable(then.path);
+  if (now.size < then.size) {
+    fail(Status::file, "file '{}': was cut short since it was indexed, from {} to {} bytes", name, then.size,
+         now.size);
+  }
+  if (now.size != then.size) {
+    fail(Status::file, "file '{}': changed since it was indexed, from {} to {} bytes", name, then.size,
+         now.size);
+  }
+  if (now.inode != then.inode) {
+    fail(Status::file,
+         "file '{}': is another file (inode {}) than the one that was indexed (inode {}): replaced "
+         "meanwhile, or not the same file system on this host",
+         name, now.inode, then.inode);
+  }
+  if (now.mtime_ns != then.mtime_ns)
+    fail(Status::file, "file '{}': was written to since it was indexed", name);
+}
+
+void fail_open(const std::string& path) {
+  std::vector<std::string> stack = error_stack();
+  std::string name = printable(path);
+  auto says = [&](std::string_view words) {
+    return std::any_of(stack.begin(), stack.end(),
+                       [&](const std::string& line) { return line.find(words) != std::string::npos; });
+  };
+  if (says("file signature not found")) fail(Status::file, "file '{}': not an HDF5 file", name);
+  if (says("unable to lock file")) {
+    fail(Status::file,
+         "file '{}': held by a writer, or on a file system without locks (then set "
+         "HDF5_USE_FILE_LOCKING=FALSE): {}",
+         name, stack.front());
+  }
+  if (says("already open for write") || says("consistency flags")) {
+    fail(Status::file,
+         "file '{}': open for writing, or left so by a writer that crashed (then h5clear --status clears the "
+         "mark)",
+         name);
+  }
+  if (says("truncated file")) fail(Status::file, "file '{}': cut short: {}", name, stack.front());
+  fail(Status::file, "file '{}': cannot be opened as HDF5: {}", name,
+       stack.empty() ? "no reason given" : stack.front());
+}
+
+FileHandle open_serial(const std::string& path) {
+  Where where{path};
+  PropertyHandle fapl(SLABLOAD_HDF5(where, H5Pcreate, H5P_FILE_ACCESS));
+  SLABLOAD_HDF5(where, H5Pset_fapl_sec2, fapl.get());
+  // The sieve buffer would read a wide strip twice over.
+  SLABLOAD_HDF5(where, H5Pset_sieve_buf_size, fapl.get(), 1);
+  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, fapl.get()));
+  if (!file) fail_open(path);
+  return file;
+}
+
+}  // namespace slabload::hdf5

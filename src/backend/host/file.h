@@ -1,0 +1,70 @@
+// A file of the operating system: open, positioned reads and writes in full, errors that name the path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace slabload::host {
+
+// What tells one state of a file from another.
+struct FileState {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+  bool operator==(const FileState&) const = default;
+};
+
+// The state of the file at a path, symbolic links followed. Throws Status::file if there is none.
+FileState file_state(const std::string& path);
+
+// Move-only; closes with the object. Every function throws Status::file with the path and the system's
+// reason.
+class File {
+ public:
+  File() = default;
+  // Opens a regular file for reading; anything else (folder, pipe, device) is refused.
+  static File open_read(const std::string& path);
+  // Creates a new file for writing with the user's umask. The name must not exist, not even as a symbolic
+  // link.
+  static File create_new(const std::string& path);
+  ~File() { reset(); }
+
+  File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    if (this != &other) {
+      reset();
+      path_ = std::move(other.path_);
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  bool is_open() const { return fd_ >= 0; }
+  const std::string& path() const { return path_; }
+  FileState state() const;
+
+  // Reads exactly `size` bytes; a file that ends before them is an error.
+  void read_at(std::uint64_t offset, void* out, std::uint64_t size) const;
+  // Writes all `size` bytes, in calls below 1 GiB.
+  void write_at(std::uint64_t offset, const void* data, std::uint64_t size);
+  // Puts everything written on the disk.
+  void sync();
+  // Closes and reports what the system held back until now; the destructor cannot.
+  void close();
+
+ private:
+  File(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  void reset() noexcept;
+
+  std::string path_;
+  int fd_ = -1;
+};
+
+// Gives the finished file `from` the name `to` in the same folder and syncs the folder. An existing `to` is
+// replaced if `replace` is set (a symbolic link itself, never what it points to), otherwise refused.
+void publish(const std::string& from, const std::string& to, bool replace);
+
+}  // namespace slabload::host

@@ -1,0 +1,383 @@
+#include "cli/option_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "base/error.h"
+#include "layout/mesh.h"
+
+namespace slabload {
+namespace {
+
+using Values = std::vector<std::string>;
+
+constexpr unsigned kCommon = kPlan | kLoad | kBench;
+constexpr unsigned kAll = kGenerate | kImport | kInspect | kPlan | kLoad | kVerify | kBench;
+
+std::uint64_t whole_number(const std::string& text, const std::string& what, std::uint64_t least,
+                           std::uint64_t most) {
+  std::uint64_t value = 0;
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    fail(Status::usage, "{}: '{}' is not a whole number from {} to {}", what, printable(text), least, most);
+  }
+  return value;
+}
+
+// A word of the design that this version does not do: it must not look like a spelling mistake.
+void refuse_later(const std::string& text, const std::string& what,
+                  std::initializer_list<const char*> later) {
+  for (const char* word : later) {
+    if (text == word) fail(Status::usage, "{}: '{}' is not part of this version", what, text);
+  }
+}
+
+void check_strategy(const std::string& text, const std::string& what) {
+  refuse_later(text, what, {"linear"});
+  for (const char* known : {"auto", "slab", "rank0-broadcast", "rank0-full", "every-rank"}) {
+    if (text == known) return;
+  }
+  fail(Status::usage, "{}: '{}' is not auto, slab, rank0-broadcast, rank0-full or every-rank", what,
+       printable(text));
+}
+
+void set_strategies(RunOptions& options, const Values& values, const std::string& what) {
+  options.strategies.clear();
+  std::string rest = values.front();
+  for (;;) {
+    std::size_t comma = rest.find(',');
+    std::string name = rest.substr(0, comma);
+    check_strategy(name, what);
+    if (std::find(options.strategies.begin(), options.strategies.end(), name) != options.strategies.end()) {
+      fail(Status::usage, "{}: '{}' is given twice", what, name);
+    }
+    options.strategies.push_back(name);
+    if (comma == std::string::npos) break;
+    rest.erase(0, comma + 1);
+  }
+}
+
+void set_layout(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  refuse_later(text, what, {"tp", "fsdp2+tp", "fsdp1", "zero3"});
+  if (text != "fsdp2" && text != "hsdp" && text != "replicate" && !text.ends_with(".json")) {
+    fail(Status::usage, "{}: '{}' is not fsdp2, hsdp, replicate or a rules file ending in .json", what,
+         printable(text));
+  }
+  options.layout = text;
+}
+
+void set_device(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text == "cuda") fail(Status::usage, "{}: this build has no CUDA backend; use auto or host", what);
+  if (text != "auto" && text != "host")
+    fail(Status::usage, "{}: '{}' is not auto or host", what, printable(text));
+  options.device = text;
+}
+
+void set_fabric(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text == "nccl") fail(Status::usage, "{}: this build has no NCCL backend; use auto or mpi", what);
+  if (text != "auto" && text != "mpi")
+    fail(Status::usage, "{}: '{}' is not auto or mpi", what, printable(text));
+  options.fabric = text;
+}
+
+void set_io(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text == "independent")
+    options.io = IoMode::independent;
+  else if (text == "collective")
+    options.io = IoMode::collective;
+  else if (text == "direct")
+    options.io = IoMode::direct;
+  else
+    fail(Status::usage, "{}: '{}' is not independent, collective or direct", what, printable(text));
+}
+
+void set_cast(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text == "bf16")
+    options.cast = DType::bf16;
+  else if (text == "fp16")
+    options.cast = DType::f16;
+  else if (text == "fp32")
+    options.cast = DType::f32;
+  else
+    fail(Status::usage, "{}: '{}' is not bf16, fp16 or fp32", what, printable(text));
+}
+
+void set_verify(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text == "none")
+    options.verify = VerifyMode::none;
+  else if (text == "checksum")
+    options.verify = VerifyMode::checksum;
+  else if (text == "shards")
+    options.verify = VerifyMode::shards;
+  else
+    fail(Status::usage, "{}: '{}' is not checksum, shards or none", what, printable(text));
+}
+
+void set_cache(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text != "warm" && text != "cold")
+    fail(Status::usage, "{}: '{}' is not warm or cold", what, printable(text));
+  options.cold = text == "cold";
+}
+
+void set_hints(RunOptions& options, const Values& values, const std::string& what) {
+  for (const std::string& hint : values) {
+    std::size_t equals = hint.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      fail(Status::usage, "{}: '{}' is not KEY=VALUE", what, printable(hint));
+    }
+  }
+  options.hints = values;
+}
+
+void set_staging(RunOptions& options, const Values& values, const std::string& what) {
+  options.staging = parse_bytes(values.front(), what);
+  if (options.staging == 0)
+    fail(Status::usage, "{}: the staging budget is 0; give a size such as 256MiB", what);
+}
+
+void set_min_read(RunOptions& options, const Values& values, const std::string& what) {
+  options.min_read = parse_bytes(values.front(), what);
+  if (options.min_read > kGiB) {
+    fail(Status::usage, "{}: '{}' is above 1GiB, the largest single read", what, printable(values.front()));
+  }
+}
+
+void set_timeout(RunOptions& options, const Values& values, const std::string& what) {
+  options.timeout_s = parse_seconds(values.front(), what);
+  if (!(options.timeout_s > 0)) fail(Status::usage, "{}: a timeout is above 0 seconds", what);
+}
+
+void set_mesh(RunOptions& options, const Values& values, const std::string& what) {
+  try {
+    options.mesh = Mesh::parse(values.front()).text();
+  } catch (const Error& error) {
+    if (what == "--mesh") throw;
+    fail(error.status(), "{}: {}", what, error.message());
+  }
+}
+
+// A string that is taken as it is.
+template <std::string RunOptions::*Member>
+void set_text(RunOptions& options, const Values& values, const std::string& what) {
+  if (values.front().empty()) fail(Status::usage, "{}: the value is empty", what);
+  options.*Member = values.front();
+}
+
+template <std::uint64_t RunOptions::*Member, std::uint64_t Least>
+void set_number(RunOptions& options, const Values& values, const std::string& what) {
+  options.*Member = whole_number(values.front(), what, Least, UINT64_MAX);
+}
+
+template <bool RunOptions::*Member>
+void set_flag(RunOptions& options, const Values&, const std::string&) {
+  options.*Member = true;
+}
+
+// Sizes in the help are written the way the parser takes them.
+std::string size_text(std::uint64_t bytes) {
+  std::string text = format_binary(bytes);
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+  return text;
+}
+
+std::vector<OptionSpec> make_options() {
+  const RunOptions defaults;
+  const Arity flag = Arity::flag, once = Arity::once, repeated = Arity::repeated;
+  return {
+      {"table", kGenerate | kPlan, once, "FILE.tsv",
+       "tensors to make or to plan for: name, dtype, shape on a line, tab-separated",
+       set_text<&RunOptions::table>},
+      {"out", kGenerate | kImport, once, "CKPT", "the HDF5 file to write", set_text<&RunOptions::out>},
+      {"seed", kGenerate, once, "N", fmt::format("seed of the values (default: {})", defaults.seed),
+       set_number<&RunOptions::seed, 0>},
+      {"scale", kGenerate, once, "K",
+       fmt::format("divides every dimension above K by K, rounded up (default: {})", defaults.scale),
+       set_number<&RunOptions::scale, 1>},
+      {"force", kGenerate | kImport, flag, nullptr, "replace an existing target",
+       set_flag<&RunOptions::force>},
+      {"against", kVerify, once, "OTHER",
+       "compare with this checkpoint, in any format, instead of with the stored checksums",
+       set_text<&RunOptions::against>},
+      {"tensors", kInspect, flag, nullptr, "list every tensor", set_flag<&RunOptions::tensors>},
+
+      {"mesh", kCommon, once, "AXES",
+       "axes and their sizes, outermost first, such as dp_replicate=2,dp_shard=4 (default: dp_shard=<ranks>)",
+       set_mesh},
+      {"layout", kCommon, once, "NAME|FILE.json",
+       fmt::format("fsdp2, hsdp, replicate or a rules file (default: {})", defaults.layout), set_layout},
+      {"ranks", kPlan, once, "N",
+       "ranks to plan for (default: the product of the mesh's axes, or 1 without a mesh)",
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.ranks = whole_number(values.front(), what, 1, INT32_MAX);
+       }},
+      {"strategy", kCommon, once, "NAME",
+       fmt::format("auto, slab, or a baseline: rank0-broadcast, rank0-full, every-rank (default: {})",
+                   defaults.strategy),
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         check_strategy(values.front(), what);
+         options.strategy = values.front();
+       }},
+      {"strategies", kBench, once, "LIST",
+       "strategies to compare, separated by commas (default: slab,rank0-broadcast,rank0-full,every-rank)",
+       set_strategies},
+      {"device", kCommon, once, "NAME",
+       fmt::format("auto or host: where the shards live (default: {})", defaults.device), set_device},
+      {"fabric", kCommon, once, "NAME",
+       fmt::format("auto or mpi: what moves bytes between ranks (default: {})", defaults.fabric), set_fabric},
+      {"io", kCommon | kVerify, once, "MODE", "independent, collective or direct (default: independent)",
+       set_io},
+      {"hint", kCommon | kVerify, repeated, "KEY=VALUE", "an MPI-IO hint; may be repeated", set_hints},
+      {"staging", kCommon | kImport | kVerify, once, "SIZE",
+       fmt::format("staging budget of one rank, all slots together (default: {})",
+                   size_text(defaults.staging)),
+       set_staging},
+      {"min-read", kCommon, once, "SIZE",
+       fmt::format("smallest read worth a request, at most 1GiB (default: {})", size_text(defaults.min_read)),
+       set_min_read},
+      {"select", kCommon | kVerify, repeated, "GLOB",
+       "only tensors whose name matches; may be repeated (default: all)",
+       [](RunOptions& options, const Values& values, const std::string&) {
+         options.selection.select = values;
+       }},
+      {"exclude", kCommon | kVerify, repeated, "GLOB", "not the tensors whose name matches; may be repeated",
+       [](RunOptions& options, const Values& values, const std::string&) {
+         options.selection.exclude = values;
+       }},
+      {"expect", kCommon, once, "FILE.tsv",
+       "names, dtypes and shapes the model wants; any difference is refused before a byte is read",
+       set_text<&RunOptions::expect>},
+      {"cast", kCommon, once, "DTYPE",
+       "bf16, fp16 or fp32: convert floating tensors (default: no conversion)", set_cast},
+      {"verify", kCommon, once, "MODE",
+       "checksum: at the reader; shards: again on the final shards; none (default: checksum)", set_verify},
+      {"timeout", kCommon | kGenerate | kImport | kVerify, once, "TIME",
+       fmt::format("longest silence inside a phase before the job is ended: s, ms, min, h (default: {}s)",
+                   defaults.timeout_s),
+       set_timeout},
+      {"cost", kCommon, once, "RATES",
+       "bandwidths for the time bound: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into one rank), each optional, "
+       "such as fs=5GB/s,fabric=50GB/s",
+       set_text<&RunOptions::cost>},
+      {"report", kCommon, once, "FILE.json", "write the report as JSON as well",
+       set_text<&RunOptions::report>},
+      {"stage-out", kLoad, once, "DIR", "leave each rank's shards there as rank-00017.safetensors",
+       set_text<&RunOptions::stage_out>},
+      {"explain", kPlan, once, "NAME", "print the rule that applies to a tensor and every rank's box",
+       set_text<&RunOptions::explain>},
+      {"full", kPlan, flag, nullptr, "print the figures of every rank", set_flag<&RunOptions::full>},
+      {"json", kInspect | kPlan, flag, nullptr, "print JSON", set_flag<&RunOptions::json>},
+      {"repeat", kBench, once, "N",
+       fmt::format("measured runs of each strategy, at least 1 (default: {})", defaults.repeat),
+       set_number<&RunOptions::repeat, 1>},
+      {"warmup", kBench, once, "N",
+       fmt::format("runs of each strategy before the measured ones (default: {})", defaults.warmup),
+       set_number<&RunOptions::warmup, 0>},
+      {"cache", kBench, once, "STATE",
+       "warm, or cold: the file is evicted from the page cache before each run (default: warm)", set_cache},
+      {"json", kBench, once, "FILE", "write every run and the summaries as JSON",
+       set_text<&RunOptions::json_file>},
+      {"csv", kBench, once, "FILE", "write every run as CSV", set_text<&RunOptions::csv_file>},
+      {"config", kAll, once, "FILE", "read options that are not given here from FILE, NAME = VALUE on a line",
+       nullptr},
+      {"help", kAll | kHelp | kVersionVerb, flag, nullptr, "print this text", nullptr},
+  };
+}
+
+}  // namespace
+
+const std::vector<VerbSpec>& verb_table() {
+  static const std::vector<VerbSpec> table{
+      {"generate", kGenerate, true, true, "--table FILE.tsv --out CKPT [--seed N] [--scale K]", nullptr,
+       "Writes a synthetic HDF5 checkpoint with the tensors of a table, in parallel, with checksums.\n"
+       "Every value follows from seed, tensor name and index.",
+       "mpirun -n 4 slabload generate --table qwen2.5-0.5b.tsv --out model.h5 --seed 7"},
+      {"import", kImport, true, true, "SRC --out CKPT", "SRC",
+       "Copies safetensors (a file, a folder of shards or an index.json) into one HDF5 checkpoint,\n"
+       "bit for bit, in parallel, with checksums.",
+       "mpirun -n 4 slabload import model.safetensors.index.json --out model.h5"},
+      {"inspect", kInspect, true, false, "CKPT [--json] [--tensors]", "CKPT",
+       "Prints what a checkpoint holds: tensors, dtypes, shapes, bytes, storage, offsets, checksums.\n"
+       "Reads no tensor data.",
+       "slabload inspect model.h5 --tensors"},
+      {"plan", kPlan, true, false, "(CKPT | --table FILE.tsv) [--mesh AXES] [--layout L] [--ranks N]", "CKPT",
+       "Plans a load for any number of ranks, proves the plan right and prints what each rank would\n"
+       "read, receive and hold. Needs no mpirun and reads no tensor data.",
+       "slabload plan --table qwen2.5-0.5b.tsv --mesh dp_replicate=2,dp_shard=32 --layout hsdp"},
+      {"load", kLoad, true, true, "CKPT [--mesh AXES] [--layout L]", "CKPT",
+       "Loads a checkpoint: every rank reads its part, receives the rest from the others, verifies\n"
+       "and reports.",
+       "mpirun -n 4 slabload load model.h5 --mesh dp_replicate=2,dp_shard=2 --layout hsdp --report "
+       "load.json"},
+      {"verify", kVerify, true, true, "CKPT [--against OTHER]", "CKPT",
+       "Checks every tensor's checksum in parallel, or compares two checkpoints in any format.",
+       "mpirun -n 4 slabload verify model.h5 --against model.safetensors.index.json"},
+      {"bench", kBench, true, true, "CKPT [--strategies LIST] [--repeat N]", "CKPT",
+       "Repeats the load by several strategies and compares them with each other and with the raw\n"
+       "reading speed.",
+       "mpirun -n 4 slabload bench model.h5 --strategies slab,rank0-broadcast --repeat 5 --csv runs.csv"},
+      {"help", kHelp, true, false, "[VERB]", "VERB", "Prints the usage of a verb.", "slabload help load"},
+      {"version", kVersionVerb, true, false, "", nullptr,
+       "Prints the version of the program and of its libraries.", "slabload version"},
+      {"save", kSave, false, true, "", nullptr, "", ""},
+      {"export", kExport, false, true, "", nullptr, "", ""},
+  };
+  return table;
+}
+
+const VerbSpec* find_verb(const std::string& name) {
+  for (const VerbSpec& verb : verb_table()) {
+    if (name == verb.name) return &verb;
+  }
+  return nullptr;
+}
+
+const std::vector<OptionSpec>& option_table() {
+  static const std::vector<OptionSpec> table = make_options();
+  return table;
+}
+
+const OptionSpec* find_option(const std::string& name, unsigned verb) {
+  for (const OptionSpec& option : option_table()) {
+    if (name == option.name && (option.verbs & verb)) return &option;
+  }
+  return nullptr;
+}
+
+const std::vector<LaterOption>& later_options() {
+  static const std::vector<LaterOption> table{{"timeline", kCommon}, {"op", kBench},   {"reorder", kBench},
+                                              {"sweep", kBench},     {"plot", kBench}, {"compare", kBench}};
+  return table;
+}
+
+std::string closest(const std::string& word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t best_distance = word.size() / 3 + 2;  // farther than this is no spelling mistake
+  for (const std::string& candidate : known) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        std::size_t changed = diagonal + (word[i - 1] != candidate[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace slabload

@@ -1,0 +1,67 @@
+// The one table of verbs and options: the parser and the help are both made from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+
+namespace slabload {
+
+// A set of verbs, one bit each.
+enum VerbSet : unsigned {
+  kGenerate = 1u << 0,
+  kImport = 1u << 1,
+  kInspect = 1u << 2,
+  kPlan = 1u << 3,
+  kLoad = 1u << 4,
+  kVerify = 1u << 5,
+  kBench = 1u << 6,
+  kHelp = 1u << 7,
+  kVersionVerb = 1u << 8,
+  kSave = 1u << 9,
+  kExport = 1u << 10,
+};
+
+struct VerbSpec {
+  const char* name;
+  unsigned bit;
+  bool available;          // false: a known word that this version does not do
+  bool mpi;                // uses MPI (alone it is a job of one rank)
+  const char* synopsis;    // what follows the verb
+  const char* positional;  // the name of its one positional, or nullptr
+  const char* summary;
+  const char* example;
+};
+const std::vector<VerbSpec>& verb_table();
+// nullptr if it is no verb.
+const VerbSpec* find_verb(const std::string& name);
+
+// How often an option may be given, and whether it takes a value.
+enum class Arity { flag, once, repeated };
+
+struct OptionSpec {
+  const char* name;
+  unsigned verbs;
+  Arity arity;
+  const char* value;  // placeholder of the value; nullptr for a flag
+  std::string text;   // with unit and default
+  // Puts the values (one unless repeated; none for a flag) into the options. `what` names the option as the
+  // user wrote it. Throws Status::usage.
+  void (*apply)(RunOptions& options, const std::vector<std::string>& values, const std::string& what);
+};
+const std::vector<OptionSpec>& option_table();
+// The option of that name for a verb (a bit of VerbSet), or nullptr.
+const OptionSpec* find_option(const std::string& name, unsigned verb);
+
+// Options that cli.md names and this version lacks: refused by name rather than called unknown.
+struct LaterOption {
+  const char* name;
+  unsigned verbs;
+};
+const std::vector<LaterOption>& later_options();
+
+// The known word that is closest to `word`, or "" if none is close.
+std::string closest(const std::string& word, const std::vector<std::string>& known);
+
+}  // namespace slabload

@@ -1,0 +1,25 @@
+// slabload import
+#include "app/checkpoint.h"
+#include "app/write_report.h"
+#include "backend/hdf5/sink.h"
+#include "cli/verbs.h"
+#include "exec/importer.h"
+
+namespace slabload {
+
+Status run_import(Session& session, const RunOptions& options) {
+  auto watchdog = session.watch(options.timeout_s, "import");
+  WriteReport report(session, "import", options.checkpoint, options.out);
+  TensorIndex index = shared_index(session, options.checkpoint, Selection{});
+  std::unique_ptr<Storage> source = open_storage(session, index, IoMode::independent, {});
+  Hdf5Sink sink(options.out, session.control(), options.force);
+  watchdog->at("copy", nullptr);
+  TransferResult result = import_checkpoint(*source, index, sink, session.control(), options.staging,
+                                            [&](std::uint64_t done, std::uint64_t total) { watchdog->moved(done, total); });
+  watchdog.reset();
+  std::string text = report.finish(index, result);
+  if (session.is_root()) print(text);
+  return Status::ok;
+}
+
+}  // namespace slabload

@@ -1,0 +1,14 @@
+// slabload inspect
+#include "app/checkpoint.h"
+#include "cli/verbs.h"
+#include "report/inspect_report.h"
+
+namespace slabload {
+
+Status run_inspect(const RunOptions& options) {
+  TensorIndex index = read_index(options.checkpoint);
+  print(options.json ? inspect_json(index, options.tensors) + "\n" : inspect_text(index, options.tensors));
+  return Status::ok;
+}
+
+}  // namespace slabload

@@ -1,0 +1,29 @@
+// slabload load
+#include "app/load_job.h"
+#include "cli/verbs.h"
+
+namespace slabload {
+
+Status run_load(Session& session, const RunOptions& options) {
+  auto watchdog = session.watch(options.timeout_s, "load");
+  LoadJob job(session, options);
+  Loaded loaded = job.run(job.chosen_strategy(), options.verify, *watchdog);
+  if (!options.stage_out.empty() && loaded.result.wrong.empty()) {
+    watchdog->at("stage out", nullptr);
+    job.stage_out(loaded, options.stage_out);
+  }
+  watchdog.reset();
+  together(session.control(), [&] {
+    if (!session.is_root()) return;
+    if (!options.report.empty()) write_text(options.report, to_json(loaded.report));
+    print(to_text(loaded.report));
+  });
+  if (loaded.result.wrong.empty()) return Status::ok;
+  const WrongTensor& first = loaded.report.wrong.front();
+  fail_agreed(Status::wrong_data,
+              fmt::format("{}: {} of {} tensors are wrong: tensor {} has CRC-64 {:016x}, expected {:016x}{}", options.checkpoint,
+                          loaded.report.wrong.size(), loaded.report.tensors, printable(first.name), first.found, first.expected,
+                          options.stage_out.empty() ? "" : "; nothing was staged out"));
+}
+
+}  // namespace slabload

@@ -1,0 +1,14 @@
+// slabload version
+#include "backend/hdf5/version.h"
+#include "cli/help.h"
+#include "cli/verbs.h"
+
+namespace slabload {
+
+Status run_version() {
+  print(version_text());
+  print(fmt::format("{}, HDF5 {}; host memory, MPI fabric\n", Session::mpi_version(), hdf5_version()));
+  return Status::ok;
+}
+
+}  // namespace slabload

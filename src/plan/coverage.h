@@ -1,0 +1,31 @@
+// Exactly-once coverage in constant memory.
+//
+// A multiset of boxes covers every cell of a box B exactly once if and only if the sum of their indicator functions is B's.
+// Differenced along every dimension, an indicator becomes a signed sum of corner points: the product over dimensions
+// of (delta(begin) - delta(end)). Replacing delta at position p of dimension d by a random number h(d, p) modulo the prime
+// 2^61 - 1 turns the sum into one number per tensor: equal sums with probability of a miss below ndim / 2^61 for a fixed
+// input (the identity test for multilinear polynomials).
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/box.h"
+
+namespace slabload {
+
+class Coverage {
+ public:
+  void add(const Box& box);
+  // True if the boxes added so far cover `whole` exactly once and nothing else. Empty boxes do not count.
+  bool is_exactly(const Box& whole) const { return is_exactly(whole, 1); }
+  // The same for covering every element `times` times.
+  bool is_exactly(const Box& whole, std::uint64_t times) const;
+
+ private:
+  std::uint64_t sum_ = 0;
+};
+
+// A 64-bit hash to sum over: h(a, b, ...) of whatever identifies a thing.
+std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value);
+
+}  // namespace slabload

@@ -1,0 +1,100 @@
+// One rank's part of a load: rounds of reads, copies and transfers. Every strategy is a planner that returns this; one
+// executor (exec/loader.h) runs it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "index/tensor_index.h"
+#include "layout/layout.h"
+#include "tensor/box.h"
+
+namespace slabload {
+
+// MPI counts are int and NCCL wants chunks anyway: no read or transfer is larger than this.
+inline constexpr std::uint64_t kItemLimit = std::uint64_t{1} << 30;
+
+// Where bytes lie on this rank.
+enum class Space : std::uint8_t {
+  shard,  // the final shards, all in one region; tensor t at LoadPlan::shards[t].offset
+  stage,  // this round's part of the staging
+  keep    // memory that outlives a round (only the baseline rank0-full has it)
+};
+struct Place {
+  Space space = Space::shard;
+  std::uint64_t offset = 0;  // bytes from the start of the space
+};
+
+// Reads `box` of a tensor, densely, to `to`, converted to the tensor's final dtype.
+struct ReadItem {
+  std::uint32_t tensor = 0;
+  std::uint32_t step = 0;  // which of Round::steps it belongs to
+  Box box;
+  Place to;
+};
+
+// Copies `box` from a dense buffer that holds `from_box` to a dense buffer that holds `to_box`.
+struct CopyItem {
+  std::uint32_t tensor = 0;
+  Box box;
+  Place from;
+  Box from_box;
+  Place to;
+  Box to_box;
+};
+
+// One transfer. Sends and receives of a pair match in the order of their rounds and items.
+struct FillItem {
+  enum class Kind : std::uint8_t { all_gather, broadcast, send, receive };
+  Kind kind = Kind::send;
+  std::uint32_t tensor = 0;
+  std::uint32_t group = 0;  // all_gather, broadcast: index into LoadPlan::groups
+  std::uint32_t peer = 0;   // send, receive: world rank; broadcast: the root's position in the group
+  Place at;
+  std::uint64_t bytes = 0;  // of the whole region, or of the message
+  std::uint64_t part = 0;   // all_gather: member i holds bytes [i*part, min((i+1)*part, bytes)) of the region
+  Box box;                  // the elements it carries, in the tensor's coordinates (all_gather: see `range`)
+  FlatRange range;          // all_gather: the elements of the rank's own (flattened) shard
+};
+
+// The reads of one tensor in one round, the same list on every rank: what collective reading walks.
+struct ReadStep {
+  std::uint32_t tensor = 0;
+  std::uint32_t calls = 0;  // the most reads any rank has for this step
+};
+
+struct Round {
+  std::vector<ReadStep> steps;
+  std::vector<ReadItem> reads;     // in the order of their steps
+  std::vector<CopyItem> packs;     // after the reads, before the transfers
+  std::vector<FillItem> fills;
+  std::vector<CopyItem> unpacks;   // after the transfers
+  std::uint64_t stage_bytes = 0;   // of this rank
+  bool communicates = false;       // some rank has transfers in it; the same on every rank
+};
+
+// A rank's shard of one tensor in the shard space: `box` densely, row-major, in the final dtype.
+struct ShardPlace {
+  Box box;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+inline constexpr std::uint64_t kShardAlignment = 64;
+
+struct LoadPlan {
+  std::uint64_t rank = 0;
+  std::vector<DType> dtypes;         // final dtype per tensor
+  std::vector<ShardPlace> shards;    // per tensor
+  std::uint64_t shard_bytes = 0;     // size of the shard space
+  std::uint64_t stage_bytes = 0;     // size of one slot of staging: the largest round's
+  std::uint64_t slots = 1;           // 2: the next round's reads may run while this round's transfers are under way
+  std::uint64_t keep_bytes = 0;
+  std::vector<std::vector<int>> groups;  // this rank's own group for each entry (world ranks, ascending)
+  std::vector<std::int32_t> replicas;    // per tensor: the group of ranks with the same shard, -1 if there is no other
+  bool every_rank_reads = false;         // each rank reads every byte (a baseline): checksums are each rank's own
+  std::vector<Round> rounds;
+};
+
+}  // namespace slabload

@@ -1,0 +1,147 @@
+#include "plan/planner.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/narrow.h"
+#include "plan/baseline_planner.h"
+#include "plan/slab_planner.h"
+#include "tensor/cast.h"
+
+namespace slabload {
+
+std::uint64_t conversion_scratch(std::uint64_t staging) {
+  constexpr std::uint64_t kLeast = 64 << 10;
+  constexpr std::uint64_t kMost = 8 << 20;
+  return std::clamp(staging / 8, kLeast, kMost);
+}
+
+DType final_dtype(const TensorMeta& tensor, const std::optional<DType>& cast) {
+  return cast && can_cast(tensor.dtype, *cast) ? *cast : tensor.dtype;
+}
+
+bool is_converted(const TensorMeta& tensor, const std::optional<DType>& cast) {
+  return final_dtype(tensor, cast) != tensor.dtype;
+}
+
+bool is_baseline(const std::string& strategy) {
+  return strategy == "rank0-broadcast" || strategy == "rank0-full" || strategy == "every-rank";
+}
+
+std::unique_ptr<Planner> Planner::make(const TensorIndex& index, const Layout& layout, const PlanParams& params) {
+  if (is_baseline(params.strategy)) return std::make_unique<BaselinePlanner>(index, layout, params);
+  if (params.strategy == "slab") return std::make_unique<SlabPlanner>(index, layout, params);
+  fail(Status::usage, "--strategy: '{}' is not slab, rank0-broadcast, rank0-full or every-rank",
+       printable(params.strategy));
+}
+
+std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& layout,
+                                     const std::vector<TensorLayout>& resolved, const std::optional<DType>& cast,
+                                     std::uint64_t rank, std::uint64_t* total) {
+  Dims coordinate = layout.mesh().coordinate(rank);
+  std::vector<ShardPlace> shards(index.tensors.size());
+  std::uint64_t offset = 0;
+  for (std::size_t t = 0; t < shards.size(); ++t) {
+    const TensorMeta& tensor = index.tensors[t];
+    ShardPlace& shard = shards[t];
+    shard.box = local_box(tensor.shape, layout.mesh(), resolved[t], coordinate);
+    shard.bytes = shard.box.elements() * dtype_size(final_dtype(tensor, cast));
+    shard.offset = offset;
+    if (!checked_add(offset, align_up(shard.bytes, kShardAlignment), &offset)) {
+      fail(Status::usage, "the shards of rank {} are beyond 2^64 bytes", rank);
+    }
+  }
+  *total = offset;
+  return shards;
+}
+
+std::vector<int> ranks_along(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank) {
+  Dims at = mesh.coordinate(rank);
+  std::uint64_t count = 1;
+  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
+    if (!((mask >> axis) & 1)) continue;
+    at[axis] = 0;
+    count *= mesh.axis(axis).size;
+  }
+  std::vector<int> out;
+  out.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    out.push_back(narrow<int>(mesh.rank_of(at)));
+    for (std::size_t axis = mesh.ndim(); axis-- > 0;) {
+      if (!((mask >> axis) & 1)) continue;
+      if (++at[axis] < mesh.axis(axis).size) break;
+      at[axis] = 0;
+    }
+  }
+  return out;
+}
+
+void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& resolved, LoadPlan& plan) {
+  std::vector<std::pair<std::uint32_t, std::int32_t>> known;
+  for (const TensorLayout& tensor : resolved) {
+    std::uint32_t mask = replica_mask(layout.mesh(), tensor);
+    if (mask == 0) {
+      plan.replicas.push_back(-1);
+      continue;
+    }
+    auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == mask; });
+    if (found == known.end()) {
+      known.emplace_back(mask, narrow<std::int32_t>(plan.groups.size()));
+      plan.groups.push_back(ranks_along(layout.mesh(), mask, plan.rank));
+      found = std::prev(known.end());
+    }
+    plan.replicas.push_back(found->second);
+  }
+}
+
+LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t rank, std::uint64_t piece) {
+  LoadPlan plan;
+  plan.rank = rank;
+  plan.slots = 1;
+  plan.shards.resize(index.tensors.size());
+  std::uint64_t total = index.total_bytes();
+  std::uint64_t share_begin = scale(total, rank, ranks);
+  std::uint64_t share_end = scale(total, rank + 1, ranks);
+  std::uint64_t at = 0;
+  for (std::uint32_t t = 0; t < index.tensors.size(); ++t) {
+    const TensorMeta& tensor = index.tensors[t];
+    plan.dtypes.push_back(tensor.dtype);
+    std::uint64_t size = dtype_size(tensor.dtype);
+    std::uint64_t bytes = tensor.bytes();
+    std::uint64_t begin = at;
+    at += bytes;
+    if (bytes == 0 || begin >= share_end || at <= share_begin) continue;
+    // A chunk is decoded by one rank: cuts fall between rows of chunks. Otherwise a cut may fall between any elements.
+    std::uint64_t row = tensor.shape.ndim() == 0 ? 1 : tensor.shape.elements_from(1);
+    std::uint64_t grain = tensor.filtered() ? tensor.chunk[0] * row : 1;
+    auto cut = [&](std::uint64_t share) {
+      if (share <= begin) return std::uint64_t{0};
+      if (share >= at) return tensor.elements();
+      return (share - begin) / size / grain * grain;
+    };
+    FlatRange mine{cut(share_begin), cut(share_end)};
+    std::uint64_t most = std::max<std::uint64_t>(1, piece / size);
+    // Whole rows where they fit: a piece is then one box.
+    if (row > 0 && most >= row) most = most / row * row;
+    std::uint64_t band = tensor.filtered() ? tensor.chunk[0] * row : 0;
+    if (band != 0 && most >= band) most = most / band * band;
+    for (std::uint64_t e = mine.begin; e < mine.end;) {
+      std::uint64_t end = std::min(mine.end, (e / most + 1) * most);
+      Round round;
+      round.steps.push_back({t, 0});
+      std::uint64_t offset = 0;
+      for (Box& box : flat_boxes(tensor.shape, {e, end})) {
+        std::uint64_t box_bytes = box.elements() * size;
+        round.reads.push_back({t, 0, std::move(box), {Space::stage, offset}});
+        offset += box_bytes;
+      }
+      round.stage_bytes = offset;
+      plan.stage_bytes = std::max(plan.stage_bytes, offset);
+      plan.rounds.push_back(std::move(round));
+      e = end;
+    }
+  }
+  return plan;
+}
+
+}  // namespace slabload

@@ -1,0 +1,260 @@
+#include "report/load_report.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "report/json_text.h"
+
+namespace slabload {
+namespace {
+
+using Field = std::uint64_t RankStats::*;
+
+std::uint64_t sum(const std::vector<RankStats>& ranks, Field field) {
+  std::uint64_t total = 0;
+  for (const RankStats& rank : ranks) total += rank.*field;
+  return total;
+}
+
+std::uint64_t largest(const std::vector<RankStats>& ranks, Field field) {
+  std::uint64_t most = 0;
+  for (const RankStats& rank : ranks) most = std::max(most, rank.*field);
+  return most;
+}
+
+struct PhaseFields {
+  const char* name;
+  double RankStats::*seconds;
+  Field bytes;  // nullptr: the phase moves no tensor bytes
+};
+
+constexpr PhaseFields kPhases[] = {{"open", &RankStats::open_s, nullptr},
+                                   {"plan", &RankStats::plan_s, nullptr},
+                                   {"read", &RankStats::read_s, &RankStats::read_bytes},
+                                   {"copy", &RankStats::copy_s, &RankStats::copy_bytes},
+                                   {"fill", &RankStats::fill_s, &RankStats::fill_bytes},
+                                   {"verify", &RankStats::verify_s, &RankStats::verify_bytes},
+                                   {"total", &RankStats::total_s, &RankStats::shard_bytes}};
+
+double startup_s(const LoadReport& report) {
+  double slowest = 0;
+  for (const RankStats& rank : report.per_rank) slowest = std::max(slowest, rank.open_s + rank.plan_s);
+  return slowest;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + printable(part);
+  return out.empty() ? "none" : out;
+}
+
+std::string table_row(const PhaseSummary& phase) {
+  std::string row = fmt::format("  {:<8} {:>10.4f} {:>10.4f} {:>10.4f}", phase.name, phase.min_s,
+                                phase.mean_s, phase.max_s);
+  if (phase.name == "open" || phase.name == "plan") {
+    return row + fmt::format(" {:>15} {:>15} {:>15} {:>9}\n", "-", "-", "-", "-");
+  }
+  std::string rate = phase.max_s > 0 && phase.bytes > 0
+                         ? fmt::format("{:.2f}", static_cast<double>(phase.bytes) / phase.max_s / 1e9)
+                         : "-";
+  return row +
+         fmt::format(" {:>15} {:>15} {:>15} {:>9}\n", phase.bytes, phase.bytes_min, phase.bytes_max, rate);
+}
+
+}  // namespace
+
+std::uint64_t LoadReport::read_bytes() const {
+  return sum(per_rank, &RankStats::read_bytes);
+}
+std::uint64_t LoadReport::read_requests() const {
+  return sum(per_rank, &RankStats::read_requests);
+}
+std::uint64_t LoadReport::fill_bytes() const {
+  return sum(per_rank, &RankStats::fill_bytes);
+}
+
+double LoadReport::read_amplification() const {
+  if (selected_bytes == 0) return 1;
+  return static_cast<double>(read_bytes()) / static_cast<double>(selected_bytes);
+}
+
+double LoadReport::read_share_max_over_mean() const {
+  std::uint64_t total = read_bytes();
+  if (total == 0) return 1;
+  double mean = static_cast<double>(total) / static_cast<double>(per_rank.size());
+  return static_cast<double>(largest(per_rank, &RankStats::read_bytes)) / mean;
+}
+
+std::uint64_t LoadReport::staging_peak_max() const {
+  return largest(per_rank, &RankStats::staging_peak);
+}
+std::uint64_t LoadReport::shard_bytes_max() const {
+  return largest(per_rank, &RankStats::shard_bytes);
+}
+std::uint64_t LoadReport::rss_peak_max() const {
+  return largest(per_rank, &RankStats::rss_peak);
+}
+
+std::uint64_t LoadReport::rss_peak_rank() const {
+  auto most = std::max_element(per_rank.begin(), per_rank.end(), [](const RankStats& a, const RankStats& b) {
+    return a.rss_peak < b.rss_peak;
+  });
+  return static_cast<std::uint64_t>(most - per_rank.begin());
+}
+
+double LoadReport::total_s() const {
+  double slowest = 0;
+  for (const RankStats& rank : per_rank) slowest = std::max(slowest, rank.total_s);
+  return slowest;
+}
+
+std::vector<PhaseSummary> LoadReport::phases() const {
+  std::vector<PhaseSummary> out;
+  for (const PhaseFields& fields : kPhases) {
+    PhaseSummary phase;
+    phase.name = fields.name;
+    for (std::size_t i = 0; i < per_rank.size(); ++i) {
+      double seconds = per_rank[i].*fields.seconds;
+      std::uint64_t bytes = fields.bytes == nullptr ? 0 : per_rank[i].*fields.bytes;
+      phase.min_s = i == 0 ? seconds : std::min(phase.min_s, seconds);
+      phase.max_s = i == 0 ? seconds : std::max(phase.max_s, seconds);
+      phase.mean_s += seconds / static_cast<double>(per_rank.size());
+      phase.bytes += bytes;
+      phase.bytes_min = i == 0 ? bytes : std::min(phase.bytes_min, bytes);
+      phase.bytes_max = i == 0 ? bytes : std::max(phase.bytes_max, bytes);
+    }
+    out.push_back(std::move(phase));
+  }
+  return out;
+}
+
+std::string to_text(const LoadReport& report) {
+  std::string out;
+  auto head = [&](const char* name, const std::string& value) {
+    out += fmt::format("# {:<11} {}\n", name, value);
+  };
+  head("slabload", report.version);
+  head("checkpoint", printable(report.checkpoint));
+  head("ranks", fmt::format("{} on {} host{}, {} per node", report.ranks, report.hosts,
+                            report.hosts == 1 ? "" : "s", report.ranks_per_node));
+  head("mesh", report.mesh);
+  head("layout", printable(report.layout));
+  head("strategy", fmt::format("{}{}{}{}", report.strategy, report.baseline ? " (baseline)" : "",
+                               report.strategy_why.empty() ? "" : ": ", report.strategy_why));
+  head("device", report.device);
+  head("fabric", report.fabric);
+  head("io", report.io);
+  head("hints", join(report.hints));
+  for (const std::string& note : report.notes) head("note", printable(note));
+
+  out += "#\n";
+  out += fmt::format("# {:<8} {:>10} {:>10} {:>10} {:>15} {:>15} {:>15} {:>9}\n", "phase", "min", "mean",
+                     "max", "bytes", "bytes min", "bytes max", "rate");
+  out += fmt::format("# {:<8} {:>10} {:>10} {:>10} {:>15} {:>15} {:>15} {:>9}\n", "", "(s)", "(s)", "(s)",
+                     "(B)", "(B)", "(B)", "(GB/s)");
+  for (const PhaseSummary& phase : report.phases()) out += table_row(phase);
+  out += "#\n";
+
+  auto figure = [&](const char* name, const std::string& value) {
+    out += fmt::format("# {:<28} {}\n", name, value);
+  };
+  figure("selected", fmt::format("{} ({} B) in {} tensors", format_bytes(report.selected_bytes),
+                                 report.selected_bytes, report.tensors));
+  figure("start-up", fmt::format("{:.4f} s (open + plan, slowest rank)", startup_s(report)));
+  figure("read amplification", fmt::format("{:.3f}", report.read_amplification()));
+  figure("read requests", fmt::format("{}", report.read_requests()));
+  figure("largest read share / mean", fmt::format("{:.3f}", report.read_share_max_over_mean()));
+  figure("rounds", fmt::format("{}", report.rounds));
+  figure("peak staging per rank", fmt::format("{} of {}", format_bytes(report.staging_peak_max()),
+                                              format_binary(report.staging_budget)));
+  figure("shards, largest rank", format_bytes(report.shard_bytes_max()));
+  figure("peak memory per rank",
+         fmt::format("{} on rank {}", format_bytes(report.rss_peak_max()), report.rss_peak_rank()));
+  if (!report.per_rank.empty()) figure("peak memory of rank 0", format_bytes(report.per_rank[0].rss_peak));
+  figure("time over the bound",
+         report.bound_s > 0
+             ? fmt::format("{:.2f} (bound {:.4f} s)", report.total_s() / report.bound_s, report.bound_s)
+             : "no bound: no bandwidth was given");
+  figure("tensors verified", fmt::format("{} of {}{}", report.tensors_verified, report.tensors,
+                                         report.tensors_unverified == 0
+                                             ? ""
+                                             : fmt::format(" ({} unverified)", report.tensors_unverified)));
+  constexpr std::size_t kShown = 20;
+  for (std::size_t i = 0; i < report.wrong.size() && i < kShown; ++i) {
+    const WrongTensor& wrong = report.wrong[i];
+    out += fmt::format("# wrong {}: crc64 {}, expected {}\n", printable(wrong.name), hex64(wrong.found),
+                       hex64(wrong.expected));
+  }
+  if (report.wrong.size() > kShown) out += fmt::format("# wrong: {} more\n", report.wrong.size() - kShown);
+  return out + fmt::format("#wrong {}\n", report.wrong.size());
+}
+
+std::string to_json(const LoadReport& report) {
+  auto texts = [](const std::vector<std::string>& list) {
+    Json out = Json::array();
+    for (const std::string& text : list) out.push_back(json_text(text));
+    return out;
+  };
+  Json json;
+  json["schema_version"] = 1;
+  json["version"] = json_text(report.version);
+  json["checkpoint"] = json_text(report.checkpoint);
+  json["ranks"] = report.ranks;
+  json["hosts"] = report.hosts;
+  json["ranks_per_node"] = report.ranks_per_node;
+  json["mesh"] = json_text(report.mesh);
+  json["layout"] = json_text(report.layout);
+  json["strategy"] = json_text(report.strategy);
+  json["strategy_why"] = json_text(report.strategy_why);
+  json["device"] = json_text(report.device);
+  json["fabric"] = json_text(report.fabric);
+  json["io"] = json_text(report.io);
+  json["hints"] = texts(report.hints);
+  json["tensors"] = report.tensors;
+  json["tensors_verified"] = report.tensors_verified;
+  json["tensors_unverified"] = report.tensors_unverified;
+  json["wrong"] = report.wrong.size();
+  json["selected_bytes"] = report.selected_bytes;
+  json["read_bytes"] = report.read_bytes();
+  json["read_amplification"] = report.read_amplification();
+  json["read_requests"] = report.read_requests();
+  json["read_share_max_over_mean"] = report.read_share_max_over_mean();
+  json["fill_bytes"] = report.fill_bytes();
+  json["rounds"] = report.rounds;
+  json["staging_budget_bytes"] = report.staging_budget;
+  json["staging_peak_bytes"] = report.staging_peak_max();
+  json["shard_bytes_max"] = report.shard_bytes_max();
+  json["rss_peak_bytes_max"] = report.rss_peak_max();
+  json["rss_peak_rank"] = report.rss_peak_rank();
+  json["rss_peak_bytes"] = Json::array();
+  for (const RankStats& rank : report.per_rank) json["rss_peak_bytes"].push_back(rank.rss_peak);
+  json["device_peak_bytes_max"] = largest(report.per_rank, &RankStats::device_peak);
+  json["total_s"] = report.total_s();
+  // Unknown is null, not 0: a bound of zero seconds would be a claim.
+  json["bound_s"] = report.bound_s > 0 ? Json(report.bound_s) : Json(nullptr);
+  json["over_bound"] = report.bound_s > 0 ? Json(report.total_s() / report.bound_s) : Json(nullptr);
+  json["phases"] = Json::array();
+  for (const PhaseSummary& phase : report.phases()) {
+    json["phases"].push_back({{"name", phase.name},
+                              {"min_s", phase.min_s},
+                              {"mean_s", phase.mean_s},
+                              {"max_s", phase.max_s},
+                              {"bytes", phase.bytes},
+                              {"bytes_min", phase.bytes_min},
+                              {"bytes_max", phase.bytes_max}});
+  }
+  json["startup_s"] = startup_s(report);
+  json["datasets_opened"] = sum(report.per_rank, &RankStats::datasets_opened);
+  json["notes"] = texts(report.notes);
+  json["wrong_tensors"] = Json::array();
+  for (const WrongTensor& wrong : report.wrong) {
+    json["wrong_tensors"].push_back({{"name", json_text(wrong.name)},
+                                     {"expected", hex64(wrong.expected)},
+                                     {"found", hex64(wrong.found)}});
+  }
+  return dump(json);
+}
+
+}  // namespace slabload

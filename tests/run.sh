@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases slurm (default: all).
+#   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
+#   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
+# The last line is "N passed, M failed".
+set -uo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
+K=${K:-}
+ranks=${RANKS:-1 2 3 4 7}
+groups=${*:-layers unit mpi cases slurm}
+source tests/tools/env.sh
+
+export SLABLOAD_TEST_TIMEOUT=${SLABLOAD_TEST_TIMEOUT:-120}
+if [ -n "$SAN" ]; then
+  # What MPI and its parts keep until the end is theirs; see the list.
+  export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+  export LSAN_OPTIONS=suppressions=$PWD/tests/tools/lsan.supp:print_suppressions=0
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export TSAN_OPTIONS=suppressions=$PWD/tests/tools/tsan.supp:ignore_noninstrumented_modules=1
+fi
+
+logs=$(mktemp -d "${TMPDIR:-/tmp}/slabload-tests.XXXXXX")
+trap 'rm -rf "$logs"' EXIT
+passed=0 failed=0 failures=()
+
+# tally NAME PASSED FAILED SECONDS
+tally() {
+  passed=$((passed + $2)) failed=$((failed + $3))
+  local word=ok
+  [ "$3" = 0 ] || { word=FAIL; failures+=("$1"); }
+  printf '%-4s %-44s %5d passed %3d failed %5d s\n' "$word" "$1" "$2" "$3" "$4"
+}
+
+# script NAME LIMIT COMMAND...: one program that counts as one test
+script() {
+  local name=$1 limit=$2 log=$logs/out start=$SECONDS status=0
+  shift 2
+  timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
+  if [ $status = 0 ]; then
+    tally "$name" 1 0 $((SECONDS - start))
+  else
+    [ $status != 124 ] || echo "$name did not end within $limit s" >>"$log"
+    tail -n 60 "$log"
+    tally "$name" 0 1 $((SECONDS - start))
+  fi
+}
+
+# counted NAME LIMIT PATTERN COMMAND...: a program that counts its own tests; PATTERN picks "passed failed" from its
+# output. One that ends badly, without having counted a failure, is a failure.
+counted() {
+  local name=$1 limit=$2 reader=$3 log=$logs/out start=$SECONDS status=0 p=0 f=0
+  shift 3
+  timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
+  read -r p f < <("$reader" "$log")
+  [ $status != 124 ] || echo "$name did not end within $limit s" >>"$log"
+  [ $status = 0 ] || [ "$f" -gt 0 ] || f=1
+  [ "$f" = 0 ] || grep -vE '^(ok  |\[ RUN|\[       OK|\[[-=]|$)' "$log" | tail -n 100
+  tally "$name" "$p" "$f" $((SECONDS - start))
+}
+# GoogleTest's own summary; a test that skips itself has shown nothing and counts as failed.
+read_gtest() {
+  awk '/^\[  PASSED  \] [0-9]+ test/ {p=$4} /^\[  FAILED  \] [0-9]+ test/ {f=$4} /^\[  SKIPPED \] [0-9]+ test/ {s=$4}
+       END {print p+0, f+s+0}' "$1"
+}
+read_summary() { awk '/^[0-9]+ passed, [0-9]+ failed/ {p=$1; f=$3} END {print p+0, f+0}' "$1"; }
+
+filter=()
+[ -z "$K" ] || filter=(--gtest_filter="$K")
+
+for group in $groups; do
+  case $group in
+    layers)
+      [ -n "$K" ] || script layers 600 "${MAKE:-make}" --no-print-directory check-layers SAN="$SAN" ;;
+    unit)
+      counted unit 600 read_gtest "$BUILD/unit_tests" "${filter[@]}" ;;
+    mpi)
+      for n in $ranks; do
+        # $MPIRUN may hold options.
+        counted "mpi on $n ranks" 600 read_summary $MPIRUN -n "$n" "$BUILD/mpi_tests" "${filter[@]}"
+      done ;;
+    cases)
+      for case in tests/cases/*.sh tests/cases/*.py; do
+        name=$(basename "$case")
+        [ -e "$case" ] && [ "$name" != lib.sh ] && [ "$name" != lib.py ] || continue
+        # shellcheck disable=SC2053  # K is a pattern
+        [ -z "$K" ] || [[ ${name%.*} == $K ]] || continue
+        runner=bash
+        [ "${name##*.}" = sh ] || runner=$PYTHON
+        script "${name%.*}" 300 $runner "$case"
+      done ;;
+    slurm)
+      [ -z "$K" ] || continue
+      if command -v slurmctld slurmd munged >/dev/null && [ "$(id -u)" = 0 ]; then
+        counted slurm 300 read_summary bash tests/slurm/run.sh
+      else
+        echo "slurm: left out, it needs root, slurmctld, slurmd and munged"
+      fi ;;
+    *)
+      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases slurm" >&2
+      exit 2 ;;
+  esac
+done
+
+echo
+for name in "${failures[@]}"; do echo "FAIL $name"; done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
