@@ -187,6 +187,9 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
 
   out.report = describe(strategy, *planner);
   out.report.io = storage->description();
+  if (out.report.io.find("OMPIO") != std::string::npos) {
+    out.report.notes.push_back("WARNING: OMPIO loses read errors (zeros in place of data); unset OMPI_MCA_io to read through ROMIO");
+  }
   out.report.device = device.description();
   out.report.fabric = fabric.description();
   out.report.rounds = out.plan.rounds.size();

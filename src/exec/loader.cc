@@ -135,6 +135,7 @@ void Loader::read_step(const Round& round, std::size_t step, std::size_t& next, 
     parts_.monitor.at("read (collective)", &tensor.name);
     const ReadItem* item = mine ? &round.reads[next] : nullptr;
     std::byte* out = mine ? at(item->to, slot) : nullptr;
+    if (mine) prepare(out, item->box.elements() * dtype_size(tensor.dtype));
     {
       ScopedTimer timer(stats_->read_s);
       parts_.storage.read_collective(tensor, mine ? &item->box : nullptr, out);
@@ -179,7 +180,18 @@ void Loader::read_item(const ReadItem& item, std::byte* out) {
   }
 }
 
+// The kernel clears every fresh page; done apart from the read, just before it, the page is still in cache when its bytes arrive,
+// and the time can be told from reading.
+void Loader::prepare(std::byte* data, std::uint64_t bytes) {
+  Stopwatch watch;
+  parts_.device.prepare(data, bytes);
+  double passed = watch.seconds();
+  stats_->memory_s += passed;
+  stats_->plan_s += passed;
+}
+
 void Loader::read_box(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* out) {
+  prepare(out, box.elements() * dtype_size(plan_->dtypes[item.tensor]));
   bool converts = plan_->dtypes[item.tensor] != tensor.dtype;
   std::byte* source = converts ? scratch_->data() : out;
   parts_.monitor.at("read", &tensor.name);
@@ -229,6 +241,9 @@ void Loader::copy_all(const std::vector<CopyItem>& copies, std::size_t slot) {
 }
 
 void Loader::issue_fills(const Round& round, std::size_t slot) {
+  for (const FillItem& fill : round.fills) {
+    if (fill.kind != FillItem::Kind::send) prepare(at(fill.at, slot), fill.bytes);
+  }
   ScopedTimer timer(stats_->fill_s);
   Fabric& fabric = parts_.fabric;
   // Receives first: a message that finds its receive posted needs no buffer in between.

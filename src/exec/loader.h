@@ -58,6 +58,7 @@ class Loader {
   std::byte* at(const Place& place, std::size_t slot) const;
   void read_round(const Round& round, std::size_t slot);
   void read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t slot);
+  void prepare(std::byte* data, std::uint64_t bytes);
   void read_item(const ReadItem& item, std::byte* out);
   void read_box(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* out);
   void take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source, std::byte* out);

@@ -44,6 +44,12 @@ double startup_s(const LoadReport& report) {
   return slowest;
 }
 
+double memory_s(const LoadReport& report) {
+  double slowest = 0;
+  for (const RankStats& rank : report.per_rank) slowest = std::max(slowest, rank.memory_s);
+  return slowest;
+}
+
 std::string join(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + printable(part);
@@ -162,7 +168,8 @@ std::string to_text(const LoadReport& report) {
   };
   figure("selected", fmt::format("{} ({} B) in {} tensors", format_bytes(report.selected_bytes),
                                  report.selected_bytes, report.tensors));
-  figure("start-up", fmt::format("{:.4f} s (open + plan, slowest rank)", startup_s(report)));
+  figure("start-up", fmt::format("{:.4f} s (open + plan, slowest rank); of plan, making memory present {:.4f} s",
+                                 startup_s(report), memory_s(report)));
   figure("read amplification", fmt::format("{:.3f}", report.read_amplification()));
   figure("read requests", fmt::format("{}", report.read_requests()));
   figure("largest read share / mean", fmt::format("{:.3f}", report.read_share_max_over_mean()));
@@ -246,6 +253,7 @@ std::string to_json(const LoadReport& report) {
                               {"bytes_max", phase.bytes_max}});
   }
   json["startup_s"] = startup_s(report);
+  json["memory_s"] = memory_s(report);
   json["datasets_opened"] = sum(report.per_rank, &RankStats::datasets_opened);
   json["notes"] = texts(report.notes);
   json["wrong_tensors"] = Json::array();

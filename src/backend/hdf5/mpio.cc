@@ -1,5 +1,7 @@
 #include "backend/hdf5/mpio.h"
 
+#include <cstdlib>
+
 #include "backend/hdf5/open_file.h"
 #include "backend/mpi/call.h"
 
@@ -21,36 +23,11 @@ class Info {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-bool is_text(int cvar) {
-  int name_size = 0;
-  int verbosity = 0;
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  MPI_T_enum values = MPI_T_ENUM_NULL;
-  int description_size = 0;
-  int bind = 0;
-  int scope = 0;
-  return MPI_T_cvar_get_info(cvar, nullptr, &name_size, &verbosity, &type, &values, nullptr,
-                             &description_size, &bind, &scope) == MPI_SUCCESS &&
-         type == MPI_CHAR && bind == MPI_T_BIND_NO_OBJECT;
-}
-
-// The value of Open MPI's parameter "io", from wherever it was set: the one component that may serve MPI-IO,
-// a list, or nothing. Empty with another MPI.
+// Open MPI's choice of MPI-IO component, which mpi::prefer_romio has put there if nobody else did. (Asking MPI_T instead
+// would load every component of the library: a quarter of a second.)
 std::string open_mpi_choice() {
-  int provided = 0;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return {};
-  std::string value;
-  int number = 0;
-  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-  int size = 0;
-  if (MPI_T_cvar_get_index("io", &number) == MPI_SUCCESS && is_text(number) &&
-      MPI_T_cvar_handle_alloc(number, nullptr, &handle, &size) == MPI_SUCCESS) {
-    std::vector<char> text(static_cast<std::size_t>(size) + 1);
-    if (MPI_T_cvar_read(handle, text.data()) == MPI_SUCCESS) value = text.data();
-    MPI_T_cvar_handle_free(&handle);
-  }
-  MPI_T_finalize();
-  return value;
+  const char* chosen = std::getenv("OMPI_MCA_io");
+  return chosen == nullptr ? "" : chosen;
 }
 
 // ROMIO answers with its own hints (not below Open MPI 4, which answers with the user's).

@@ -54,6 +54,20 @@ std::unique_ptr<DeviceMemory> HostDevice::allocate(std::uint64_t bytes, const ch
   return std::make_unique<MappedMemory>(bytes, purpose);
 }
 
+void HostDevice::prepare(std::byte* data, std::uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  // Whole small pages that lie within: the edges are left to whoever writes them.
+  constexpr std::uint64_t kPage = 4096;
+  auto begin = align_up(reinterpret_cast<std::uintptr_t>(data), kPage);
+  auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / kPage * kPage;
+  // A kernel before 5.14 refuses; the pages then come with the first write.
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#else
+  (void)data;
+  (void)bytes;
+#endif
+}
+
 void HostDevice::copy_box(std::uint32_t element_size, const Box& box, const std::byte* from, const Box& from_box,
                           std::byte* to, const Box& to_box) {
   std::size_t ndim = box.ndim();

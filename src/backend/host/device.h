@@ -10,6 +10,7 @@ class HostDevice final : public Device {
   // Anonymous memory with huge pages advised: filling fresh small pages costs more than the read does. A page is the process's only
   // once it is touched. Throws Status::usage if the system has no such memory.
   std::unique_ptr<DeviceMemory> allocate(std::uint64_t bytes, const char* purpose) override;
+  void prepare(std::byte* data, std::uint64_t bytes) override;
   void copy_box(std::uint32_t element_size, const Box& box, const std::byte* from, const Box& from_box, std::byte* to,
                 const Box& to_box) override;
   std::string description() const override { return "host"; }
