@@ -97,6 +97,7 @@ unit_obj := $(call in,tests/unit)
 fake_obj := $(call in,tests/fakes)
 mpit_obj := $(call in,tests/mpi)
 tool_obj := $(call in,tests/tools)
+c_obj    := $(patsubst %.c,$(O)/%.o,$(wildcard tests/mpi/*.c))
 preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
 
 pure_lib := $(B)/libslabload_pure.a
@@ -104,12 +105,13 @@ host_lib := $(B)/libslabload_host.a
 mpi_lib  := $(B)/libslabload_mpi.a
 tool_lib := $(B)/libtest_tools.a
 fake_lib := $(B)/libtest_fakes.a
+user_lib := $(B)/libslabload.a
 libs := $(mpi_lib) $(host_lib) $(pure_lib)
 
 plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj)
 heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(tool_obj)
 test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(tool_obj)
-all_obj   := $(plain_obj) $(heavy_obj)
+all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 
 # ---- rules --------------------------------------------------------------------------------------
 
@@ -141,7 +143,7 @@ $(B)/unit_tests: $(unit_obj) $(fake_lib) $(host_lib) $(pure_lib)
 	$(call say,Linking,unit_tests)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) -lgtest_main $(base_libs)
 
-$(B)/mpi_tests: $(mpit_obj) $(keep_obj) $(tool_lib) $(fake_lib) $(libs)
+$(B)/mpi_tests: $(mpit_obj) $(c_obj) $(keep_obj) $(tool_lib) $(fake_lib) $(libs)
 	$(call say,Linking,mpi_tests)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) $(keep_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) $(mpi_libs)
 
@@ -150,6 +152,7 @@ $(host_lib): $(host_obj)
 $(mpi_lib): $(mpi_obj)
 $(tool_lib): $(tool_obj)
 $(fake_lib): $(fake_obj)
+$(user_lib): $(pure_obj) $(host_obj) $(mpi_obj)
 %.a: $(O)/members
 	$(call say,Archiving,$(words $(filter %.o,$^)) objects)
 	@rm -f $@
@@ -160,14 +163,21 @@ $(heavy_obj): flags = $(mpi_flags)
 $(test_obj): flags += $(test_flags)
 # What runs once a job, and the tests, cost more to optimise than to run. A value given for CXXFLAGS still wins.
 ifeq ($(origin CXXFLAGS),file)
-$(call in,$(addprefix src/,layout report app cli capi)): CXXFLAGS = -O1 -g1
-$(test_obj): CXXFLAGS = -O0 -g1
+# Private: what they are made from, the file of flags above all, must not see it.
+$(call in,$(addprefix src/,layout report app cli capi)): private CXXFLAGS = -O1 -g1
+$(test_obj): private CXXFLAGS = -O0 -g1
 endif
 
-$(all_obj): $(O)/%.o: %.cc $(O)/flags
+$(filter-out $(c_obj),$(all_obj)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(common) $(CXXFLAGS) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+# A user's C: no header of ours but the public one's folder and the tests', and no language but C11.
+$(c_obj): $(O)/%.o: %.c $(O)/flags
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -Wall -Wextra -Wpedantic $(if $(filter 1,$(WERROR)),-Werror) $(san_flags) -O0 -g1 -Iinclude -Itests -MMD -MP -c -o $@ $<
 
 $(preloads): $(B)/%.so: tests/tools/%.c
 	$(call say,Compiling,$<)
@@ -238,7 +248,7 @@ deps: ## install what build and tests need (apt, as root) or name what is missin
 	@tests/tools/deps.sh test
 
 # Each header on its own, with what its layer may see; then the direction of the includes.
-headers := $(sort $(wildcard include/slabload/*.h src/*/*.h src/backend/*/*.h))
+headers := $(sort $(wildcard include/slabload/*.h include/slabload/*.hpp src/*/*.h src/backend/*/*.h))
 plain_headers := $(filter-out src/backend/hdf5/% src/backend/mpi/% src/app/% src/cli/% src/capi/%,$(headers))
 header_checks := $(patsubst %,$(O)/headers/%.ok,$(headers))
 $(patsubst %,$(O)/headers/%.ok,$(plain_headers)): flags = $(plain_flags)
@@ -253,15 +263,28 @@ $(header_checks): $(O)/headers/%.ok: % $(O)/flags
 check-layers: $(pure_obj) $(header_checks) ## the pure layers need no MPI/HDF5/CUDA; headers stand alone; includes go downward
 	@tests/tools/check_layers.sh
 
-install: all ## install the program, the headers and the job scripts under PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/slabload $(DESTDIR)$(PREFIX)/share/slabload/jobs
+# For pkg-config: the library is static, so its users link all that it stands on.
+define pkgconfig
+Name: slabload
+Description: loads checkpoints of large models into the memory of many MPI ranks
+Version: $(VERSION)
+Cflags: -I$(PREFIX)/include
+Libs: $(filter -fsanitize=%,$(san_flags)) -L$(PREFIX)/lib -lslabload $(HDF5_LIBS) $(MPI_LIBS) $(base_libs) -lstdc++ -lm -pthread
+endef
+
+install: all $(user_lib) ## install the program, the library, its headers and the job scripts under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/slabload $(DESTDIR)$(PREFIX)/share/slabload/jobs \
+	  $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 $(user_lib) $(DESTDIR)$(PREFIX)/lib/libslabload.a
+	$(file >$(B)/slabload.pc,$(pkgconfig))
+	install -m 644 $(B)/slabload.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/slabload.pc
 	install -m 755 $(B)/slabload $(DESTDIR)$(PREFIX)/bin/slabload
-	$(if $(wildcard include/slabload/*.h),install -m 644 $(wildcard include/slabload/*.h) $(DESTDIR)$(PREFIX)/include/slabload)
+	install -m 644 $(wildcard include/slabload/*.h include/slabload/*.hpp) $(DESTDIR)$(PREFIX)/include/slabload
 	install -m 755 $(filter %.sh %.sbatch,$(wildcard jobs/*)) $(DESTDIR)$(PREFIX)/share/slabload/jobs
 	install -m 644 $(filter-out %.sh %.sbatch,$(wildcard jobs/*)) $(DESTDIR)$(PREFIX)/share/slabload/jobs
 
 format: ## clang-format every C and C++ file in place
-	clang-format -i $(sort $(wildcard include/slabload/*.h src/*/*.h src/*/*.cc src/backend/*/*.h src/backend/*/*.cc \
+	clang-format -i $(sort $(wildcard include/slabload/*.h include/slabload/*.hpp src/*/*.h src/*/*.cc src/backend/*/*.h src/backend/*/*.cc \
 	  tests/*/*.cc tests/*/*.h tests/*/*.c))
 
 clean: ## remove build/

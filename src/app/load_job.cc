@@ -1,6 +1,9 @@
 #include "app/load_job.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "backend/host/device.h"
@@ -93,6 +96,12 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
     notes.push_back(fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
   }
   return notes;
+}
+
+std::string wrong_data_text(const LoadReport& report) {
+  const WrongTensor& first = report.wrong.front();
+  return fmt::format("{}: {} of {} tensors are wrong: tensor {} has CRC-64 {:016x}, expected {:016x}", report.checkpoint,
+                     report.wrong.size(), report.tensors, printable(first.name), first.found, first.expected);
 }
 
 LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session), options_(options) {
@@ -214,6 +223,10 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
 
 void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
   together(session_.control(), [&] {
+    // Node-local folders are often not there yet; only the last part of the path is made, so that a missing mount shows.
+    if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
+      fail(Status::file, "--stage-out {}: {}", printable(folder), errno_text(errno));
+    }
     using Json = nlohmann::ordered_json;
     Json places = Json::object();
     std::vector<ShardTensor> tensors;

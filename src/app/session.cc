@@ -11,13 +11,24 @@
 namespace slabload {
 
 Session::Session() {
-  mpi::prefer_romio();
+  prepare();
   int provided = 0;
   // One thread calls MPI; the watchdog's only call is MPI_Abort, when nothing else can be saved.
   SLABLOAD_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   SLABLOAD_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  control_ = std::make_unique<mpi::MpiControl>(MPI_COMM_WORLD);
-  mpi::Comm node = mpi::Comm::split_by_node(MPI_COMM_WORLD);
+  look_around();
+}
+
+Session::Session(MPI_Comm comm) : joined_(mpi::Comm::duplicate(comm)) {
+  prepare();
+  look_around();
+}
+
+void Session::prepare() { mpi::prefer_romio(); }
+
+void Session::look_around() {
+  control_ = std::make_unique<mpi::MpiControl>(world());
+  mpi::Comm node = mpi::Comm::split_by_node(world());
   ranks_on_node_ = node.size();
   node_ = control_->rank();
   SLABLOAD_MPI(MPI_Bcast, &node_, 1, MPI_INT, 0, node.get());
@@ -25,7 +36,7 @@ Session::Session() {
 
 Session::~Session() {
   control_.reset();
-  MPI_Finalize();
+  if (joined_.get() == MPI_COMM_NULL) MPI_Finalize();
 }
 
 std::unique_ptr<Watchdog> Session::watch(double timeout_s, const std::string& label) {
@@ -46,6 +57,23 @@ std::unique_ptr<Watchdog> Session::watch(double timeout_s, const std::string& la
 
 std::string Session::prefix() const {
   return fmt::format("[rank {} {}] ", control_->rank(), control_->host());
+}
+
+MPI_Comm Session::comm_of(int fortran_handle) {
+  int begun = 0;
+  int ended = 0;
+  SLABLOAD_MPI(MPI_Initialized, &begun);
+  SLABLOAD_MPI(MPI_Finalized, &ended);
+  if (!begun || ended) fail(Status::usage, "MPI does not run: a load needs it between MPI_Init and MPI_Finalize");
+  // What is no handle at all gives a null pointer with Open MPI.
+  MPI_Comm comm = MPI_Comm_f2c(fortran_handle);
+  int between_groups = 1;
+  if (comm != MPI_Comm{} && comm != MPI_COMM_NULL) SLABLOAD_MPI(MPI_Comm_test_inter, comm, &between_groups);
+  if (between_groups) {
+    fail(Status::usage, "{} is not the handle of an intra-communicator; give MPI_Comm_c2f(MPI_COMM_WORLD) or another",
+         fortran_handle);
+  }
+  return comm;
 }
 
 std::string Session::mpi_version() {

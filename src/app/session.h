@@ -1,4 +1,4 @@
-// One MPI job: started, watched, ended. The only place that starts and ends MPI.
+// One MPI job: started or joined, watched, ended. The only place that starts and ends MPI.
 #pragma once
 
 #include <mpi.h>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "app/watchdog.h"
+#include "backend/mpi/comm.h"
 #include "backend/mpi/control.h"
 
 namespace slabload {
@@ -15,13 +16,16 @@ class Session {
  public:
   // Starts MPI (alone, without mpirun, it is a job of one rank). Chooses ROMIO first, see backend/mpi/environment.h.
   Session();
-  // Ends MPI. Everything that holds a communicator or an HDF5 id must be gone by then.
+  // Joins a job whose MPI the caller has started and will end: works on a duplicate of `comm`, leaves the caller's error
+  // handlers alone, chooses ROMIO if that is still possible (see prepare). Collective over comm.
+  explicit Session(MPI_Comm comm);
+  // Ends MPI if it was started here. Everything that holds a communicator or an HDF5 id must be gone by then.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   Control& control() { return *control_; }
-  MPI_Comm world() const { return MPI_COMM_WORLD; }
+  MPI_Comm world() const { return joined_.get() == MPI_COMM_NULL ? MPI_COMM_WORLD : joined_.get(); }
   int rank() const { return control_->rank(); }
   int ranks() const { return control_->ranks(); }
   bool is_root() const { return rank() == 0; }
@@ -40,7 +44,17 @@ class Session {
   // "Open MPI 4.1.4" and the like.
   static std::string mpi_version();
 
+  // Chooses ROMIO for a job that the caller is going to start; works until the first use of MPI-IO. Not collective.
+  static void prepare();
+
+  // The communicator behind a Fortran handle (MPI_Comm_c2f). Throws Status::usage if MPI does not run or the handle is
+  // not that of an intra-communicator. Not collective.
+  static MPI_Comm comm_of(int fortran_handle);
+
  private:
+  void look_around();
+
+  mpi::Comm joined_;
   std::unique_ptr<mpi::MpiControl> control_;
   int node_ = 0;
   int ranks_on_node_ = 1;

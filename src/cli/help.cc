@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
-#include "cli/option_table.h"
+#include "cli/verb_table.h"
 
 namespace slabload {
 namespace {

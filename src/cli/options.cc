@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "cli/option_table.h"
+#include "cli/verb_table.h"
 
 namespace slabload {
 namespace {

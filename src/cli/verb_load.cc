@@ -6,6 +6,7 @@ namespace slabload {
 
 Status run_load(Session& session, const RunOptions& options) {
   auto watchdog = session.watch(options.timeout_s, "load");
+  watchdog->at("open", nullptr);
   LoadJob job(session, options);
   Loaded loaded = job.run(job.chosen_strategy(), options.verify, *watchdog);
   if (!options.stage_out.empty() && loaded.result.wrong.empty()) {
@@ -19,11 +20,8 @@ Status run_load(Session& session, const RunOptions& options) {
     print(to_text(loaded.report));
   });
   if (loaded.result.wrong.empty()) return Status::ok;
-  const WrongTensor& first = loaded.report.wrong.front();
   fail_agreed(Status::wrong_data,
-              fmt::format("{}: {} of {} tensors are wrong: tensor {} has CRC-64 {:016x}, expected {:016x}{}", options.checkpoint,
-                          loaded.report.wrong.size(), loaded.report.tensors, printable(first.name), first.found, first.expected,
-                          options.stage_out.empty() ? "" : "; nothing was staged out"));
+              wrong_data_text(loaded.report) + (options.stage_out.empty() ? "" : "; nothing was staged out"));
 }
 
 }  // namespace slabload

@@ -8,6 +8,19 @@
 #include "tensor/cast.h"
 
 namespace slabload {
+namespace {
+
+// A file that was changed after it was indexed fails in odd places; then the change is what has to be said.
+Error cause_of(const Error& error, Storage& storage) {
+  try {
+    storage.check_unchanged();
+  } catch (const Error& change) {
+    return change;
+  }
+  return error;
+}
+
+}  // namespace
 
 Loader::Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions& options)
     : index_(index), parts_(parts), options_(options) {}
@@ -120,9 +133,10 @@ void Loader::read_round(const Round& round, std::size_t slot) {
       }
     }
   } catch (const Error& error) {
+    Error cause = cause_of(error, parts_.storage);
     // The others are inside the same collective call and cannot come to agree: this error has to end the job by itself.
-    if (in_collective) throw;
-    failure_ = error;
+    if (in_collective) throw cause;
+    failure_ = cause;
   } catch (const std::bad_alloc&) {
     failure_ = Error(Status::internal, "out of memory while reading");
   }

@@ -28,7 +28,7 @@ struct LoaderParts {
 struct LoaderOptions {
   VerifyMode verify = VerifyMode::checksum;
   std::uint64_t scratch = 0;               // bytes for conversions, part of the staging budget; 0 if nothing converts
-  std::uint64_t read_piece = 4 << 20;      // a read is issued in pieces of this size, so that its checksum is taken from cache
+  std::uint64_t read_piece = 1 << 20;      // a read is issued in pieces of this size, so that its checksum is taken from cache
 };
 
 // A tensor whose bytes are not those its checksum was made from.

@@ -20,6 +20,8 @@ class Coverage {
   bool is_exactly(const Box& whole) const { return is_exactly(whole, 1); }
   // The same for covering every element `times` times.
   bool is_exactly(const Box& whole, std::uint64_t times) const;
+  // True if both cover every element equally often.
+  bool operator==(const Coverage& other) const { return sum_ == other.sum_; }
 
  private:
   std::uint64_t sum_ = 0;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/coverage.h"
@@ -13,10 +13,10 @@
 namespace slabload {
 
 // Takes the plans of all ranks, one by one in any order, and then gives a verdict. Checks: every element of every shard
-// arrives exactly once at its place; every element of the selection is read as often as the strategy claims (once; by
+// arrives exactly once at its place; what is sent, gathered or copied is there by then; every element of the selection is read as often as the strategy claims (once; by
 // every-rank once per rank); sends match receives in order, size and content; the members of a group agree on every
-// all-gather and broadcast; no place is used twice in a round; staging stays within the budget; no item reaches 1 GiB;
-// all ranks have the same rounds and steps. Memory: tensors + groups, not tensors x ranks.
+// all-gather and broadcast; no place is used twice in a round; staging and the scratch of conversions stay within
+// the budget; no item reaches 1 GiB; all ranks have the same rounds and steps; replicas are named right. Memory: tensors + groups, not tensors x ranks.
 class Validator {
  public:
   Validator(const TensorIndex& index, const Layout& layout, const PlanParams& params);
@@ -27,8 +27,16 @@ class Validator {
   void finish() const;
 
  private:
-  struct Region;
-  void check_round(const LoadPlan& plan, std::size_t number);
+  class RoundCheck;
+  // A whole tensor in the memory of a baseline, as far as it is there.
+  struct Whole {
+    Space space;
+    std::uint64_t base;  // where its first element lies
+    Coverage held;
+  };
+  void check_shards(const LoadPlan& plan) const;
+  void check_budget(const LoadPlan& plan) const;
+  void check_outline(const LoadPlan& plan);
   [[noreturn]] void wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor, const std::string& what) const;
 
   const TensorIndex& index_;
@@ -36,8 +44,10 @@ class Validator {
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
   std::uint64_t plans_ = 0;
+  std::vector<bool> added_;              // per rank
   std::vector<Coverage> reads_;          // per tensor, over all ranks
   std::vector<Coverage> arrivals_;       // per tensor, of the rank being added
+  std::unordered_map<std::uint32_t, Whole> kept_;  // of the rank being added: what a baseline keeps beyond a round
   std::uint64_t sent_ = 0;               // hash sums over all messages
   std::uint64_t received_ = 0;
   struct GroupRecord {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "cli/help.h"
-#include "cli/option_table.h"
 #include "cli/options.h"
+#include "cli/verb_table.h"
 #include "fakes/temp_folder.h"
 #include "unit/thrown_error.h"
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-mapfile -t files < <(find src include -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.c' | sort)
+mapfile -t files < <(find src include -name '*.h' -o -name '*.hpp' -o -name '*.cc' -o -name '*.cu' -o -name '*.c' | sort)
 [ ${#files[@]} -gt 0 ] || { echo "check_layers: no sources found" >&2; exit 1; }
 
 awk '

@@ -58,6 +58,7 @@ class Walker {
     // Group by group, the shortest paths first; groups_ grows meanwhile.
     for (std::size_t i = 0; i < groups_.size(); ++i) visit(i);
     for (const std::string& path : soft_) resolve(path);
+    for (const auto& [path, group] : other_paths_) name_again(path, group);
     return take();
   }
 
@@ -82,8 +83,27 @@ class Walker {
     if (is_ancestor(group, from)) {
       skip(path, fmt::format("cyclic link to group '/{}'", groups_[group].path));
     } else {
-      skip(path,
-           fmt::format("second path to group '/{}', whose tensors are named there", groups_[group].path));
+      other_paths_.push_back({path, group});
+    }
+  }
+
+  // Another path to a group gives every tensor below it another name. A crafted file can make that many, so the
+  // work is bounded; what is beyond it is reported.
+  void name_again(const std::string& path, std::size_t group) {
+    constexpr std::uint64_t kMostSteps = 10'000'000;
+    alias_steps_ += datasets_.size();
+    if (alias_steps_ > kMostSteps) {
+      skip(path, fmt::format("one more path to group '/{}', whose tensors are named there", groups_[group].path));
+      return;
+    }
+    std::string below = groups_[group].path.empty() ? "" : groups_[group].path + "/";
+    for (FoundDataset& found : datasets_) {
+      std::size_t names = found.hard.size();
+      for (std::size_t i = 0; i < names; ++i) {
+        if (found.hard[i].compare(0, below.size(), below) == 0) {
+          found.soft.push_back(path + "/" + found.hard[i].substr(below.size()));
+        }
+      }
     }
   }
 
@@ -189,6 +209,8 @@ class Walker {
   std::unordered_map<haddr_t, std::size_t> dataset_at_;
   std::vector<std::string> soft_;
   std::unordered_map<std::string, std::size_t> soft_from_;
+  std::vector<std::pair<std::string, std::size_t>> other_paths_;  // to a group that has been visited
+  std::uint64_t alias_steps_ = 0;
   std::vector<SkippedObject> skipped_;
 };
 

@@ -14,7 +14,7 @@ namespace slabload::hdf5 {
 // A dataset and all paths that lead to it, without the leading slash.
 struct FoundDataset {
   std::vector<std::string> hard;  // sorted; hard[0] is its name
-  std::vector<std::string> soft;  // sorted
+  std::vector<std::string> soft;  // further names, by soft links and by other paths to its groups; sorted
   Description description;        // the tensor's path is "/" + hard[0]
 };
 

@@ -1,4 +1,4 @@
-// The one table of verbs and options: the parser and the help are both made from it.
+// The one table of options: the command line, its help and the C interface are all made from it.
 #pragma once
 
 #include <string>
@@ -22,20 +22,7 @@ enum VerbSet : unsigned {
   kSave = 1u << 9,
   kExport = 1u << 10,
 };
-
-struct VerbSpec {
-  const char* name;
-  unsigned bit;
-  bool available;          // false: a known word that this version does not do
-  bool mpi;                // uses MPI (alone it is a job of one rank)
-  const char* synopsis;    // what follows the verb
-  const char* positional;  // the name of its one positional, or nullptr
-  const char* summary;
-  const char* example;
-};
-const std::vector<VerbSpec>& verb_table();
-// nullptr if it is no verb.
-const VerbSpec* find_verb(const std::string& name);
+inline constexpr unsigned kCommon = kPlan | kLoad | kBench;
 
 // How often an option may be given, and whether it takes a value.
 enum class Arity { flag, once, repeated };
@@ -53,15 +40,5 @@ struct OptionSpec {
 const std::vector<OptionSpec>& option_table();
 // The option of that name for a verb (a bit of VerbSet), or nullptr.
 const OptionSpec* find_option(const std::string& name, unsigned verb);
-
-// Options that cli.md names and this version lacks: refused by name rather than called unknown.
-struct LaterOption {
-  const char* name;
-  unsigned verbs;
-};
-const std::vector<LaterOption>& later_options();
-
-// The known word that is closest to `word`, or "" if none is close.
-std::string closest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace slabload

@@ -1,0 +1,287 @@
+#include "fakes/plan_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <stdexcept>
+
+#include "fakes/reference.h"
+
+namespace slabload::testing {
+namespace {
+
+template <typename... Args>
+void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw std::runtime_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Bytes, and which of them have been written.
+struct Memory {
+  std::string bytes;
+  std::string written;
+
+  void reset(std::uint64_t size) {
+    bytes.assign(size, '\xcd');
+    written.assign(size, 0);
+  }
+  void check(std::uint64_t offset, std::uint64_t size) const {
+    require(size <= bytes.size() && offset <= bytes.size() - size, "bytes {}+{} are outside a space of {}", offset, size,
+            bytes.size());
+  }
+  void put(std::uint64_t offset, const std::string& data) {
+    check(offset, data.size());
+    require(written.find('\1', offset) >= offset + data.size(), "bytes {}+{} are written twice", offset, data.size());
+    written.replace(offset, data.size(), data.size(), '\1');
+    bytes.replace(offset, data.size(), data);
+  }
+  std::string get(std::uint64_t offset, std::uint64_t size) const {
+    check(offset, size);
+    require(written.find('\0', offset) >= offset + size, "bytes {}+{} are used before they are written", offset, size);
+    return bytes.substr(offset, size);
+  }
+};
+
+// Calls visit(coordinate) for every element of a box, row-major.
+template <typename Visit>
+void each(const Box& box, Visit&& visit) {
+  std::vector<std::uint64_t> at(box.start.begin(), box.start.end());
+  for (std::uint64_t e : box.extent) {
+    if (e == 0) return;
+  }
+  for (;;) {
+    visit(at);
+    std::size_t d = at.size();
+    for (;; --d) {
+      if (d == 0) return;
+      if (++at[d - 1] < box.start[d - 1] + box.extent[d - 1]) break;
+      at[d - 1] = box.start[d - 1];
+    }
+  }
+}
+
+std::uint64_t volume(const Box& box) {
+  std::uint64_t product = 1;
+  for (std::uint64_t e : box.extent) product *= e;
+  return product;
+}
+
+// Where a coordinate lies in a dense buffer that holds `outer`.
+std::uint64_t position(const std::vector<std::uint64_t>& at, const Box& outer) {
+  std::uint64_t flat = 0;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    require(at[d] >= outer.start[d] && at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}", outer.text());
+    flat = flat * outer.extent[d] + at[d] - outer.start[d];
+  }
+  return flat;
+}
+
+struct Message {
+  std::uint32_t tensor;
+  Box box;
+  std::string bytes;
+  const Memory* memory;  // where it was sent from; must not change until the round ends
+  std::uint64_t offset;
+};
+
+struct Member {
+  std::uint64_t rank;
+  const FillItem* fill;
+  std::string own;  // what this member brings
+};
+
+class Runner {
+ public:
+  Runner(const TensorIndex& index, const std::vector<LoadPlan>& plans) : index_(index), plans_(plans), memory_(plans.size()) {
+    for (const TensorMeta& t : index.tensors) run_.reads.emplace_back(t.elements(), 0);
+    run_.read_bytes.resize(plans.size());
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      memory_[r].shard.reset(plans[r].shard_bytes);
+      memory_[r].keep.reset(plans[r].keep_bytes);
+      require(plans[r].slots == plans[0].slots && (plans[r].slots == 1 || plans[r].slots == 2), "slots");
+      require(plans[r].rounds.size() == plans[0].rounds.size(), "rank {} has another number of rounds", r);
+    }
+  }
+
+  Run run() {
+    std::size_t rounds = plans_[0].rounds.size();
+    bool overlapped = plans_[0].slots == 2;
+    if (rounds > 0) read(0);
+    for (std::size_t r = 0; r < rounds; ++r) {
+      begin_transfers(r);
+      if (overlapped && r + 1 < rounds) read(r + 1);
+      end_transfers(r);
+      if (!overlapped && r + 1 < rounds) read(r + 1);
+    }
+    for (Ranks& rank : memory_) run_.shards.push_back(std::move(rank.shard.bytes));
+    return std::move(run_);
+  }
+
+ private:
+  struct Ranks {
+    Memory shard, keep, stage[2];
+  };
+
+  Memory& memory(std::size_t rank, Space space, std::size_t round) {
+    Ranks& of = memory_[rank];
+    if (space == Space::shard) return of.shard;
+    return space == Space::keep ? of.keep : of.stage[round % plans_[rank].slots];
+  }
+  std::uint64_t size(std::size_t rank, std::uint32_t tensor) const { return dtype_size(plans_[rank].dtypes.at(tensor)); }
+
+  void read(std::size_t r) {
+    const Round& first = plans_[0].rounds[r];
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      const Round& round = plans_[rank].rounds[r];
+      require(round.stage_bytes <= plans_[rank].stage_bytes, "round {} of rank {} has more staging than there is", r, rank);
+      require(round.communicates == first.communicates, "only some ranks communicate in round {}", r);
+      require(round.communicates || round.fills.empty(), "transfers in a round without any");
+      require(round.steps.size() == first.steps.size(), "rank {} has other steps in round {}", rank, r);
+      for (std::size_t s = 0; s < first.steps.size(); ++s) {
+        require(round.steps[s].tensor == first.steps[s].tensor && round.steps[s].calls == first.steps[s].calls,
+                "rank {} has other steps in round {}", rank, r);
+      }
+      memory(rank, Space::stage, r).reset(round.stage_bytes);
+      std::vector<std::uint32_t> calls(first.steps.size());
+      std::uint32_t last = 0;
+      for (const ReadItem& item : round.reads) {
+        require(item.step >= last && first.steps.at(item.step).tensor == item.tensor, "a read in no order of steps");
+        last = item.step;
+        require(++calls[item.step] <= first.steps[item.step].calls, "more reads than the step has calls");
+        read_item(rank, r, item);
+      }
+    }
+  }
+
+  void read_item(std::size_t rank, std::size_t r, const ReadItem& item) {
+    const TensorMeta& tensor = index_.tensors.at(item.tensor);
+    Box whole{Dims(tensor.shape.ndim(), 0), tensor.shape.lengths()};
+    std::uint64_t final_size = size(rank, item.tensor);
+    std::uint64_t stored_size = dtype_size(tensor.dtype);
+    std::string data;
+    each(item.box, [&](const std::vector<std::uint64_t>& at) {
+      std::uint64_t flat = position(at, whole);
+      ++run_.reads[item.tensor][flat];
+      append_bits(data, pattern_bits(item.tensor, flat), final_size);
+    });
+    require(!data.empty() && std::max(final_size, stored_size) * volume(item.box) < (std::uint64_t{1} << 30), "size of a read");
+    if (tensor.storage != StorageKind::fill) run_.read_bytes[rank] += stored_size * volume(item.box);
+    memory(rank, item.to.space, r).put(item.to.offset, data);
+  }
+
+  void copy(std::size_t rank, std::size_t r, const CopyItem& item) {
+    std::uint64_t element = size(rank, item.tensor);
+    const Memory& from = memory(rank, item.from.space, r);
+    Memory& to = memory(rank, item.to.space, r);
+    each(item.box, [&](const std::vector<std::uint64_t>& at) {
+      std::string value = from.get(item.from.offset + position(at, item.from_box) * element, element);
+      to.put(item.to.offset + position(at, item.to_box) * element, value);
+    });
+  }
+
+  void begin_transfers(std::size_t r) {
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      const Round& round = plans_[rank].rounds[r];
+      for (const CopyItem& item : round.packs) copy(rank, r, item);
+      for (const FillItem& fill : round.fills) {
+        require(fill.bytes > 0 && fill.bytes < (std::uint64_t{1} << 30), "size of a transfer");
+        const Memory& at = memory(rank, fill.at.space, r);
+        if (fill.kind == FillItem::Kind::send) {
+          require(fill.peer != rank && fill.peer < plans_.size(), "a message to nobody");
+          messages_[{rank, fill.peer}].push_back({fill.tensor, fill.box, at.get(fill.at.offset, fill.bytes), &at, fill.at.offset});
+        } else if (fill.kind != FillItem::Kind::receive) {
+          join(rank, r, fill);
+        }
+      }
+    }
+  }
+
+  // A collective begins: what the member brings is taken now.
+  void join(std::size_t rank, std::size_t r, const FillItem& fill) {
+    const std::vector<int>& group = plans_[rank].groups.at(fill.group);
+    auto self = static_cast<std::uint64_t>(std::find(group.begin(), group.end(), static_cast<int>(rank)) - group.begin());
+    require(self < group.size(), "rank {} is not in its group", rank);
+    const Memory& at = memory(rank, fill.at.space, r);
+    Member member{rank, &fill, ""};
+    if (fill.kind == FillItem::Kind::broadcast) {
+      require(fill.peer < group.size(), "a broadcast without a root");
+      if (self == fill.peer) member.own = at.get(fill.at.offset, fill.bytes);
+    } else {
+      std::uint64_t begin = std::min(fill.bytes, self * fill.part);
+      member.own = at.get(fill.at.offset + begin, std::min(fill.bytes, (self + 1) * fill.part) - begin);
+    }
+    // The n-th collective of each member of a group belong together.
+    std::deque<std::vector<Member>>& queue = collectives_[{fill.group, group}];
+    std::size_t number = joined_[{fill.group, rank}]++;
+    if (queue.size() <= number) queue.resize(number + 1);
+    queue[number].push_back(std::move(member));
+  }
+
+  void end_transfers(std::size_t r) {
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      for (const FillItem& fill : plans_[rank].rounds[r].fills) {
+        if (fill.kind != FillItem::Kind::receive) continue;
+        auto& queue = messages_[{fill.peer, rank}];
+        require(!queue.empty(), "rank {} waits for a message of rank {} that never comes", rank, fill.peer);
+        Message message = std::move(queue.front());
+        queue.pop_front();
+        require(message.tensor == fill.tensor && message.bytes.size() == fill.bytes && message.box == fill.box,
+                "rank {} takes a message of rank {} for another", rank, fill.peer);
+        require(message.memory->bytes.compare(message.offset, fill.bytes, message.bytes) == 0, "changed while it was sent");
+        memory(rank, fill.at.space, r).put(fill.at.offset, message.bytes);
+      }
+    }
+    for (auto& [pair, queue] : messages_) require(queue.empty(), "nobody takes a message of rank {}", pair.first);
+    for (auto& [key, queue] : collectives_) {
+      for (std::vector<Member>& members : queue) end_collective(key.second.size(), members, r);
+      queue.clear();
+    }
+    joined_.clear();
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      for (const CopyItem& item : plans_[rank].rounds[r].unpacks) copy(rank, r, item);
+    }
+  }
+
+  void end_collective(std::size_t group_size, std::vector<Member>& members, std::size_t r) {
+    require(members.size() == group_size, "{} of {} members take part", members.size(), group_size);
+    const FillItem& first = *members[0].fill;
+    std::string all;
+    for (const Member& member : members) {  // in rank order, which is the groups'
+      const FillItem& fill = *member.fill;
+      require(fill.kind == first.kind && fill.tensor == first.tensor && fill.bytes == first.bytes && fill.part == first.part &&
+                  fill.peer == first.peer,
+              "the members of a group disagree");
+      all += member.own;
+    }
+    require(all.size() == first.bytes, "a collective of {} bytes brings {}", first.bytes, all.size());
+    std::uint64_t begin = 0;
+    for (const Member& member : members) {
+      Memory& at = memory(member.rank, member.fill->at.space, r);
+      std::uint64_t end = begin + member.own.size();
+      if (first.kind == FillItem::Kind::broadcast) {
+        if (member.own.empty()) at.put(member.fill->at.offset, all);
+        continue;
+      }
+      at.put(member.fill->at.offset, all.substr(0, begin));
+      at.put(member.fill->at.offset + end, all.substr(end));
+      begin = end;
+    }
+  }
+
+  const TensorIndex& index_;
+  const std::vector<LoadPlan>& plans_;
+  std::vector<Ranks> memory_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::deque<Message>> messages_;
+  std::map<std::pair<std::uint32_t, std::vector<int>>, std::deque<std::vector<Member>>> collectives_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> joined_;
+  Run run_;
+};
+
+}  // namespace
+
+std::uint64_t pattern_bits(std::uint64_t t, std::uint64_t i) { return mix64((t << 40) + i); }
+
+Run run_plans(const TensorIndex& index, const std::vector<LoadPlan>& plans) { return Runner(index, plans).run(); }
+
+}  // namespace slabload::testing

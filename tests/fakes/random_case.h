@@ -1,0 +1,58 @@
+// Random checkpoints, meshes, layouts and plan parameters, the same on every machine and rank for the same seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "index/tensor_index.h"
+#include "layout/layout.h"
+#include "plan/planner.h"
+
+namespace slabload::testing {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  // Uniform enough; the standard's distributions differ between libraries.
+  std::uint64_t below(std::uint64_t n) { return engine_() % n; }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+  template <typename T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[below(values.size())];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct CaseLimits {
+  std::uint64_t most_elements = 3000;  // of a tensor
+  std::uint64_t ranks = 0;             // exactly so many; 0: any up to 12
+  bool any_storage = true;             // else contiguous only
+};
+
+struct RandomCase {
+  std::uint64_t seed;
+  TensorIndex index;
+  std::vector<std::uint64_t> mesh;      // sizes of the axes
+  std::vector<std::string> axes;        // their names
+  std::string preset;                   // or
+  std::string rules;                    // the text of a rules file
+  std::vector<std::vector<int>> dims;   // per tensor and axis: the dimension it shards, -1 for none
+  PlanParams params;
+
+  std::uint64_t ranks() const;
+  Layout layout() const;
+  std::vector<std::uint64_t> shape(std::size_t tensor) const;
+  std::string text() const;             // for messages
+};
+
+RandomCase random_case(std::uint64_t seed, const CaseLimits& limits = {});
+
+// Any of the element types.
+DType random_dtype(Random& random);
+
+}  // namespace slabload::testing

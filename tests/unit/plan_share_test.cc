@@ -1,0 +1,122 @@
+// Real models at real rank counts: no rank reads much more than its share, and nothing is read twice.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "index/table.h"
+#include "plan/planner.h"
+#include "plan/simulate.h"
+
+namespace slabload {
+namespace {
+
+TensorIndex table(const std::string& name) {
+  std::filesystem::path path = std::filesystem::path(__FILE__).parent_path() / "../tables" / name;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + path.string() + "; run the tests from the top folder");
+  return parse_table(std::string(std::istreambuf_iterator<char>(in), {}), name);
+}
+
+struct Reads {
+  std::uint64_t largest = 0, sum = 0;
+};
+
+// From the read items themselves.
+Reads reads_of(const TensorIndex& index, const Layout& layout) {
+  PlanParams params;
+  auto planner = Planner::make(index, layout, params);
+  Reads out;
+  for (std::uint64_t rank = 0; rank < layout.mesh().ranks(); ++rank) {
+    std::uint64_t bytes = 0;
+    LoadPlan plan = planner->plan(rank);
+    for (const Round& round : plan.rounds) {
+      for (const ReadItem& item : round.reads) bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
+    }
+    out.largest = std::max(out.largest, bytes);
+    out.sum += bytes;
+  }
+  return out;
+}
+
+void expect_even(const TensorIndex& index, const std::string& preset, std::vector<MeshAxis> axes) {
+  Layout layout = Layout::preset(preset, Mesh(std::move(axes)));
+  Reads reads = reads_of(index, layout);
+  std::uint64_t total = 0;
+  for (const TensorMeta& tensor : index.tensors) total += tensor.bytes();
+  EXPECT_EQ(reads.sum, total) << preset << " " << layout.mesh().text();
+  double share = static_cast<double>(reads.largest) * static_cast<double>(layout.mesh().ranks()) / static_cast<double>(total);
+  EXPECT_LE(share, 1.05) << preset << " " << layout.mesh().text();
+}
+
+class PlanShare : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PlanShare, IsEvenAtEveryRankCount) {
+  std::string name = GetParam();
+  TensorIndex index = table(name);
+  ASSERT_GT(index.tensors.size(), 200u);
+  // All counts where a plan costs little; of the large tables those that are even, odd, prime and on the edge.
+  bool all = index.tensors.size() < 400;
+  std::vector<std::uint64_t> counts{4, 5, 7, 8, 12, 16, 24, 31, 32, 48, 60, 63, 64};
+  if (all) {
+    counts.clear();
+    for (std::uint64_t n = 4; n <= 64; ++n) counts.push_back(n);
+  }
+  for (std::uint64_t n : counts) {
+    expect_even(index, "fsdp2", {{"dp_shard", n}});
+    // Where everyone holds everything each rank sends all it reads to all: the costliest to plan.
+    if (all || n % 8 == 7 || n == 64) expect_even(index, "replicate", {{"dp_shard", n}});
+    if (n % 2 == 0) expect_even(index, "hsdp", {{"dp_replicate", 2}, {"dp_shard", n / 2}});
+    if (n % 12 == 0) expect_even(index, "hsdp", {{"dp_shard", n / 2}, {"dp_replicate", 2}});
+    if (n % 16 == 0) expect_even(index, "hsdp", {{"dp_replicate", n / 4}, {"dp_shard", 4}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, PlanShare,
+                         ::testing::Values("qwen2.5-0.5b.tsv", "qwen2.5-coder-7b.tsv", "qwen2.5-vl-7b.tsv",
+                                           "qwen2.5-vl-32b.tsv", "qwen2.5-vl-72b.tsv"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+                           return name;
+                         });
+
+TEST(Simulate, SaysWhatThePlansSay) {
+  TensorIndex index = table("qwen2.5-0.5b.tsv");
+  Layout layout = Layout::preset("hsdp", Mesh({{"dp_replicate", 2}, {"dp_shard", 6}}));
+  PlanParams params;
+  std::vector<RankFigures> figures;
+  PlanSummary summary = simulate(index, layout, params, &figures);
+  EXPECT_TRUE(summary.validated);
+  EXPECT_EQ(summary.amplification(), 1.0);
+  Reads reads = reads_of(index, layout);
+  EXPECT_EQ(summary.read_bytes.sum, reads.sum);
+  EXPECT_EQ(summary.read_bytes.max, reads.largest);
+  ASSERT_EQ(figures.size(), 12u);
+  // What a rank does not read of its shards it receives.
+  std::uint64_t received = 0, sent = 0;
+  for (const RankFigures& f : figures) {
+    received += f.received_bytes;
+    sent += f.sent_bytes;
+    EXPECT_GE(f.received_bytes + f.read_bytes, f.shard_bytes - 64 * index.tensors.size());
+    EXPECT_LE(f.staging_bytes, params.staging);
+  }
+  EXPECT_EQ(received, sent);
+}
+
+TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
+  PlanSummary summary;
+  summary.read_bytes.add(10'000'000'000, 0);
+  summary.read_bytes.add(30'000'000'000, 1);
+  summary.received_bytes.add(5'000'000'000, 0);
+  summary.received_bytes.add(1'000'000'000, 1);
+  EXPECT_DOUBLE_EQ(time_bound(summary, {}), 0);
+  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 0, .fabric_rank = 0}), 4);
+  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 0}), 6);
+  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 10e9}), 6.5);
+}
+
+}  // namespace
+}  // namespace slabload
