@@ -70,7 +70,8 @@ BenchReport run_bench_job(Session& session, const RunOptions& options, Watchdog&
       Loaded loaded = job.run(strategy, options.verify, watchdog);
       if (!loaded.result.wrong.empty()) {
         const std::string& name = job.index().tensors[loaded.result.wrong.front().tensor].name;
-        fail_agreed(Status::wrong_data, fmt::format("{}: {} loaded wrong data: tensor {}", options.checkpoint, strategy, printable(name)));
+        fail_agreed(Status::wrong_data, fmt::format("{}: {} loaded wrong data: tensor {}", options.checkpoint,
+                                                    strategy, printable(name)));
       }
       report.device = loaded.report.device;
       report.fabric = loaded.report.fabric;

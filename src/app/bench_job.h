@@ -6,7 +6,8 @@
 
 namespace slabload {
 
-// Collective; the report is complete on rank 0. Throws Status::wrong_data (agreed) if a run loaded wrong data.
+// Collective; the report is complete on rank 0. Throws Status::wrong_data (agreed) if a run loaded wrong
+// data.
 BenchReport run_bench_job(Session& session, const RunOptions& options, Watchdog& watchdog);
 
 }  // namespace slabload

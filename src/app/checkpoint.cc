@@ -30,13 +30,15 @@ TensorIndex shared_index(Session& session, const std::string& path, const Select
   return index_from_bytes(control.broadcast(std::move(bytes)));
 }
 
-TensorIndex read_table(const std::string& path) { return parse_table(read_text(path), path); }
+TensorIndex read_table(const std::string& path) {
+  return parse_table(read_text(path), path);
+}
 
 void check_expected(const TensorIndex& index, const std::string& expect) {
   std::vector<std::string> found = differences(read_table(expect), index);
   if (found.empty()) return;
-  std::string message = fmt::format("{}: {} difference{} from what {} expects; nothing was read", index.path, found.size(),
-                                    found.size() == 1 ? "" : "s", expect);
+  std::string message = fmt::format("{}: {} difference{} from what {} expects; nothing was read", index.path,
+                                    found.size(), found.size() == 1 ? "" : "s", expect);
   for (const std::string& line : found) message += "\n  " + line;
   throw Error(Status::wrong_data, message);
 }
@@ -82,7 +84,8 @@ std::string read_text(const std::string& path) {
   char buffer[1 << 16];
   for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, file.get())) > 0;) {
     text.append(buffer, n);
-    if (text.size() > kMost) fail(Status::file, "{}: larger than 256 MiB; this is no table or rules file", printable(path));
+    if (text.size() > kMost)
+      fail(Status::file, "{}: larger than 256 MiB; this is no table or rules file", printable(path));
   }
   if (std::ferror(file.get())) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
   return text;
@@ -90,11 +93,14 @@ std::string read_text(const std::string& path) {
 
 void write_text(const std::string& path, const std::string& text) {
   TextFile file = open_text(path, "wbe");
-  bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
+  bool written =
+      std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
   if (!written) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
 }
 
-bool is_rules_file(const std::string& layout) { return layout.ends_with(".json"); }
+bool is_rules_file(const std::string& layout) {
+  return layout.ends_with(".json");
+}
 
 Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::string& rules) {
   std::optional<Mesh> mesh;
@@ -103,8 +109,8 @@ Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::st
                       ? Layout::from_json(rules, options.layout, mesh, ranks)
                       : Layout::preset(options.layout, mesh.value_or(Mesh({{"dp_shard", ranks}})));
   if (layout.mesh().ranks() != ranks) {
-    fail(Status::usage, "the mesh {} has {} ranks, the job has {}: start as many, or change --mesh", layout.mesh().text(),
-         layout.mesh().ranks(), ranks);
+    fail(Status::usage, "the mesh {} has {} ranks, the job has {}: start as many, or change --mesh",
+         layout.mesh().text(), layout.mesh().ranks(), ranks);
   }
   return layout;
 }

@@ -11,7 +11,8 @@
 
 namespace slabload {
 
-// Reads the index of an HDF5 file or of a safetensors file, folder or index. One process. Throws Status::file.
+// Reads the index of an HDF5 file or of a safetensors file, folder or index. One process. Throws
+// Status::file.
 TensorIndex read_index(const std::string& path);
 
 // The same on rank 0, checked and selected there, then sent to all ranks. Collective; an error is agreed.
@@ -21,7 +22,8 @@ TensorIndex shared_index(Session& session, const std::string& path, const Select
 // The table of a file. Throws Status::file.
 TensorIndex read_table(const std::string& path);
 
-// Refuses (Status::wrong_data, every difference on a line) an index that is not what the table at `expect` wants.
+// Refuses (Status::wrong_data, every difference on a line) an index that is not what the table at `expect`
+// wants.
 void check_expected(const TensorIndex& index, const std::string& expect);
 
 // Opens an index's files for reading on every rank. Collective.
@@ -36,8 +38,8 @@ std::string read_text(const std::string& path);
 // Writes a text file (a report). Throws Status::file.
 void write_text(const std::string& path, const std::string& text);
 
-// The layout that the options ask for on `ranks` ranks; `rules` is the text of a rules file if options.layout is one.
-// Throws Status::usage, also if the mesh has another number of ranks.
+// The layout that the options ask for on `ranks` ranks; `rules` is the text of a rules file if options.layout
+// is one. Throws Status::usage, also if the mesh has another number of ranks.
 Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::string& rules);
 bool is_rules_file(const std::string& layout);
 

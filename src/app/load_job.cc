@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "backend/host/device.h"
 #include "backend/mpi/fabric.h"
@@ -14,26 +15,27 @@
 #include "base/version.h"
 #include "tensor/cast.h"
 
-#include <nlohmann/json.hpp>
-
 namespace slabload {
 namespace {
 
 // All ranks plan for themselves; equal inputs are what makes their parts fit together.
-void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& layout, const PlanParams& params) {
+void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& layout,
+                     const PlanParams& params) {
   std::string inputs = to_bytes(index) + layout.name() + layout.mesh().text();
   for (const LayoutRule& rule : layout.rules()) {
     inputs += rule.match + '\n';
     for (const Placement& placement : rule.placements) inputs += placement.text();
   }
-  inputs += fmt::format("{} {} {} {} {}", params.strategy, params.staging, params.min_read, params.round_bytes,
-                        params.cast ? dtype_name(*params.cast) : "");
+  inputs += fmt::format("{} {} {} {} {}", params.strategy, params.staging, params.min_read,
+                        params.round_bytes, params.cast ? dtype_name(*params.cast) : "");
   std::uint64_t low = crc64_part(inputs.data(), inputs.size());
   std::uint64_t high = low;
   control.min({&low, 1});
   control.max({&high, 1});
   together(control, [&] {
-    if (low != high) fail(Status::peer, "the ranks do not agree on what to load; do all run the same version with the same options?");
+    if (low != high)
+      fail(Status::peer,
+           "the ranks do not agree on what to load; do all run the same version with the same options?");
   });
 }
 
@@ -59,7 +61,8 @@ Machine parse_machine(const std::string& cost) {
                                             : nullptr;
     std::string_view rate = equals == std::string_view::npos ? "" : part.substr(equals + 1);
     if (target == nullptr || !rate.ends_with("/s")) {
-      fail(Status::usage, "--cost: '{}' is not fs=RATE, fs_per_rank=RATE or fabric=RATE with a rate such as 5GB/s",
+      fail(Status::usage,
+           "--cost: '{}' is not fs=RATE, fs_per_rank=RATE or fabric=RATE with a rate such as 5GB/s",
            printable(part));
     }
     *target = static_cast<double>(parse_bytes(rate.substr(0, rate.size() - 2), "--cost"));
@@ -67,7 +70,8 @@ Machine parse_machine(const std::string& cost) {
   return machine;
 }
 
-std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout, const RunOptions& options) {
+std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout,
+                                    const RunOptions& options) {
   std::vector<std::string> notes;
   std::uint64_t swapped = 0, narrowed = 0, widened = 0, unwritten = 0;
   std::string first_narrowed;
@@ -78,30 +82,37 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
     bool narrow = is_narrowing(tensor.dtype, *options.cast);
     (narrow ? narrowed : widened) += 1;
     if (narrow && first_narrowed.empty()) {
-      first_narrowed = fmt::format("{} {} -> {}", printable(tensor.name), dtype_name(tensor.dtype), dtype_name(*options.cast));
+      first_narrowed = fmt::format("{} {} -> {}", printable(tensor.name), dtype_name(tensor.dtype),
+                                   dtype_name(*options.cast));
     }
   }
   if (narrowed != 0) {
-    notes.push_back(fmt::format("NARROWING cast of {} tensors, as asked for by --cast {} (the first: {})", narrowed,
-                                dtype_name(*options.cast), first_narrowed));
+    notes.push_back(fmt::format("NARROWING cast of {} tensors, as asked for by --cast {} (the first: {})",
+                                narrowed, dtype_name(*options.cast), first_narrowed));
   }
-  if (widened != 0) notes.push_back(fmt::format("cast of {} tensors to {}", widened, dtype_name(*options.cast)));
-  if (swapped != 0) notes.push_back(fmt::format("{} tensors are big-endian in the file and were converted", swapped));
-  if (unwritten != 0) notes.push_back(fmt::format("{} tensors were never written and hold their fill value", unwritten));
+  if (widened != 0)
+    notes.push_back(fmt::format("cast of {} tensors to {}", widened, dtype_name(*options.cast)));
+  if (swapped != 0)
+    notes.push_back(fmt::format("{} tensors are big-endian in the file and were converted", swapped));
+  if (unwritten != 0)
+    notes.push_back(fmt::format("{} tensors were never written and hold their fill value", unwritten));
   if (!index.skipped.empty()) {
-    notes.push_back(fmt::format("{} objects of the file can't be tensors and were skipped (the first: {}, {}); inspect lists them",
-                                index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason));
+    notes.push_back(fmt::format(
+        "{} objects of the file can't be tensors and were skipped (the first: {}, {}); inspect lists them",
+        index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason));
   }
   for (const std::string& rule : layout.unmatched_rules(index)) {
-    notes.push_back(fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
+    notes.push_back(
+        fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
   }
   return notes;
 }
 
 std::string wrong_data_text(const LoadReport& report) {
   const WrongTensor& first = report.wrong.front();
-  return fmt::format("{}: {} of {} tensors are wrong: tensor {} has CRC-64 {:016x}, expected {:016x}", report.checkpoint,
-                     report.wrong.size(), report.tensors, printable(first.name), first.found, first.expected);
+  return fmt::format("{}: {} of {} tensors are wrong: tensor {} has CRC-64 {:016x}, expected {:016x}",
+                     report.checkpoint, report.wrong.size(), report.tensors, printable(first.name),
+                     first.found, first.expected);
 }
 
 LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session), options_(options) {
@@ -113,12 +124,15 @@ LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session
   });
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
   together(session.control(), [&] {
-    layout_ = std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
+    layout_ =
+        std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
   });
   index_s_ = watch.seconds();
 }
 
-std::string LoadJob::chosen_strategy() const { return options_.strategy == "auto" ? "slab" : options_.strategy; }
+std::string LoadJob::chosen_strategy() const {
+  return options_.strategy == "auto" ? "slab" : options_.strategy;
+}
 
 PlanParams LoadJob::plan_params(const std::string& strategy) const {
   PlanParams params;
@@ -143,7 +157,8 @@ LoadReport LoadJob::describe(const std::string& strategy, const Planner& planner
   report.ranks = static_cast<std::uint64_t>(session_.ranks());
   report.tensors = index_.tensors.size();
   for (const TensorMeta& tensor : index_.tensors) {
-    if (tensor.storage != StorageKind::fill) report.selected_bytes += tensor.filtered() ? tensor.stored_bytes : tensor.bytes();
+    if (tensor.storage != StorageKind::fill)
+      report.selected_bytes += tensor.filtered() ? tensor.stored_bytes : tensor.bytes();
   }
   report.staging_budget = options_.staging;
   return report;
@@ -180,7 +195,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   LoaderOptions loader_options;
   loader_options.verify = verify;
   for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
-    if (out.plan.dtypes[t] != index_.tensors[t].dtype) loader_options.scratch = conversion_scratch(options_.staging);
+    if (out.plan.dtypes[t] != index_.tensors[t].dtype)
+      loader_options.scratch = conversion_scratch(options_.staging);
   }
   Loader loader(index_, {*storage, device, fabric, control, watchdog}, loader_options);
   out.result = loader.run(out.plan, stats);
@@ -197,7 +213,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   out.report = describe(strategy, *planner);
   out.report.io = storage->description();
   if (out.report.io.find("OMPIO") != std::string::npos) {
-    out.report.notes.push_back("WARNING: OMPIO loses read errors (zeros in place of data); unset OMPI_MCA_io to read through ROMIO");
+    out.report.notes.push_back(
+        "WARNING: OMPIO loses read errors (zeros in place of data); unset OMPI_MCA_io to read through ROMIO");
   }
   out.report.device = device.description();
   out.report.fabric = fabric.description();
@@ -223,7 +240,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
 
 void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
   together(session_.control(), [&] {
-    // Node-local folders are often not there yet; only the last part of the path is made, so that a missing mount shows.
+    // Node-local folders are often not there yet; only the last part of the path is made, so that a missing
+    // mount shows.
     if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
       fail(Status::file, "--stage-out {}: {}", printable(folder), errno_text(errno));
     }
@@ -233,9 +251,11 @@ void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
     for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
       const TensorMeta& tensor = index_.tensors[t];
       const ShardPlace& shard = loaded.plan.shards[t];
-      tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent), loaded.result.shards->data() + shard.offset});
+      tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent),
+                         loaded.result.shards->data() + shard.offset});
       Json place;
-      place["global_shape"] = std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
+      place["global_shape"] =
+          std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
       place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
       if (!tensor.aliases.empty()) place["aliases"] = tensor.aliases;
       places[tensor.name] = std::move(place);
@@ -248,7 +268,8 @@ void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
         {"slabload_checkpoint", options_.checkpoint},
         {"slabload_layout", layout_->name()},
         {"slabload_mesh", layout_->mesh().text()},
-        {"slabload_coordinate", Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
+        {"slabload_coordinate",
+         Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
         {"slabload_rank", fmt::format("{}", rank)},
         {"slabload_ranks", fmt::format("{}", session_.ranks())},
         {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};

@@ -47,9 +47,11 @@ class LoadJob {
 };
 
 // Lines for the report: what is converted, narrowed, skipped, or read in another way than asked for.
-std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout, const RunOptions& options);
+std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout,
+                                    const RunOptions& options);
 
-// The line for a load that left wrong data: the checkpoint, how many tensors, the first of them. report.wrong is not empty.
+// The line for a load that left wrong data: the checkpoint, how many tensors, the first of them. report.wrong
+// is not empty.
 std::string wrong_data_text(const LoadReport& report);
 
 // The bandwidths of --cost, or zeros. Throws Status::usage.

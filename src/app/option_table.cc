@@ -261,7 +261,8 @@ std::vector<OptionSpec> make_options() {
                    defaults.timeout_s),
        set_timeout},
       {"cost", kCommon, once, "RATES",
-       "bandwidths for the time bound: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into one rank), each optional, "
+       "bandwidths for the time bound: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into one rank), "
+       "each optional, "
        "such as fs=5GB/s,fabric=50GB/s",
        set_text<&RunOptions::cost>},
       {"report", kCommon, once, "FILE.json", "write the report as JSON as well",

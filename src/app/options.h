@@ -1,4 +1,5 @@
-// Everything a user can ask for, already parsed and checked for form. Filled by cli/, by tests and by the C interface.
+// Everything a user can ask for, already parsed and checked for form. Filled by cli/, by tests and by the C
+// interface.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,16 @@ enum class IoMode { independent, collective, direct };
 struct RunOptions {
   std::string verb;
   // Positional and files.
-  std::string checkpoint;          // CKPT, or SRC of import
-  std::string out;                 // generate, import
-  std::string against;             // verify
-  std::string table;               // generate, plan
+  std::string checkpoint;  // CKPT, or SRC of import
+  std::string out;         // generate, import
+  std::string against;     // verify
+  std::string table;       // generate, plan
   std::string expect;
-  std::string report;              // JSON file
+  std::string report;  // JSON file
   std::string timeline;
   std::string stage_out;
   // What is loaded, and how.
-  std::string mesh;                // empty: dp_shard=<ranks>
+  std::string mesh;  // empty: dp_shard=<ranks>
   std::string layout = "fsdp2";
   std::string strategy = "auto";
   std::string device = "auto";
@@ -40,7 +41,7 @@ struct RunOptions {
   std::optional<DType> cast;
   VerifyMode verify = VerifyMode::checksum;
   double timeout_s = 300;
-  std::string cost;                // "fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s": for the time bound
+  std::string cost;  // "fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s": for the time bound
   // generate
   std::uint64_t seed = 0;
   std::uint64_t scale = 1;
@@ -55,9 +56,9 @@ struct RunOptions {
   std::vector<std::string> strategies;  // comma list
   std::uint64_t repeat = 5;
   std::uint64_t warmup = 1;
-  bool cold = false;               // --cache cold
-  std::string csv_file, json_file; // bench: --csv FILE, --json FILE
-  bool force = false;              // generate, import: replace an existing target
+  bool cold = false;                // --cache cold
+  std::string csv_file, json_file;  // bench: --csv FILE, --json FILE
+  bool force = false;               // generate, import: replace an existing target
 };
 
 }  // namespace slabload

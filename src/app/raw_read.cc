@@ -36,7 +36,8 @@ std::vector<Extent> extents_of(const TensorIndex& index, const LoadPlan& plan) {
       std::uint64_t size = dtype_size(tensor.dtype);
       for_each_run(tensor.shape, item.box, [&](std::uint64_t begin, std::uint64_t length) {
         for (std::uint64_t done = 0; done < length * size; done += kPiece) {
-          extents.push_back({tensor.file, tensor.offset + begin * size + done, std::min(kPiece, length * size - done)});
+          extents.push_back(
+              {tensor.file, tensor.offset + begin * size + done, std::min(kPiece, length * size - done)});
         }
       });
     }
@@ -60,7 +61,8 @@ class Descriptor {
 
 }  // namespace
 
-std::optional<double> raw_read_rate(Session& session, const TensorIndex& index, const LoadPlan& plan, Monitor& monitor) {
+std::optional<double> raw_read_rate(Session& session, const TensorIndex& index, const LoadPlan& plan,
+                                    Monitor& monitor) {
   bool contiguous = std::all_of(index.tensors.begin(), index.tensors.end(), [](const TensorMeta& t) {
     return t.storage == StorageKind::contiguous || t.storage == StorageKind::fill;
   });
@@ -74,7 +76,8 @@ std::optional<double> raw_read_rate(Session& session, const TensorIndex& index, 
     extents = extents_of(index, plan);
     for (const Extent& extent : extents) {
       bytes += extent.bytes;
-      if (!files.count(extent.file)) files.emplace(extent.file, host::File::open_read(index.files[extent.file].path));
+      if (!files.count(extent.file))
+        files.emplace(extent.file, host::File::open_read(index.files[extent.file].path));
     }
     memory = host::HostDevice().allocate(bytes, "the raw read");
     if (bytes > 0) std::memset(memory->data(), 1, bytes);
@@ -105,13 +108,15 @@ double resident_share(const TensorIndex& index) {
     if (file.size == 0) continue;
     Descriptor fd(file.path);
     void* map = mmap(nullptr, file.size, PROT_READ, MAP_SHARED, fd.get(), 0);
-    if (map == MAP_FAILED) fail(Status::file, "{}: cannot be mapped: {}", printable(file.path), errno_text(errno));
+    if (map == MAP_FAILED)
+      fail(Status::file, "{}: cannot be mapped: {}", printable(file.path), errno_text(errno));
     std::vector<unsigned char> present((file.size + page - 1) / page);
     int code = mincore(map, file.size, present.data());
     munmap(map, file.size);
     if (code != 0) fail(Status::file, "{}: mincore: {}", printable(file.path), errno_text(errno));
     pages += present.size();
-    resident += static_cast<std::uint64_t>(std::count_if(present.begin(), present.end(), [](unsigned char p) { return p & 1; }));
+    resident += static_cast<std::uint64_t>(
+        std::count_if(present.begin(), present.end(), [](unsigned char p) { return p & 1; }));
   }
   return pages == 0 ? 0 : static_cast<double>(resident) / static_cast<double>(pages);
 }
@@ -119,7 +124,8 @@ double resident_share(const TensorIndex& index) {
 void evict(const TensorIndex& index) {
   for (const CheckpointFile& file : index.files) {
     Descriptor fd(file.path);
-    if (fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) fail(Status::file, "{}: fsync: {}", printable(file.path), errno_text(errno));
+    if (fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
+      fail(Status::file, "{}: fsync: {}", printable(file.path), errno_text(errno));
     if (int code = posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED)) {
       fail(Status::file, "{}: posix_fadvise: {}", printable(file.path), errno_text(code));
     }

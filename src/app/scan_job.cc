@@ -9,7 +9,8 @@
 
 namespace slabload {
 
-Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions& options, Watchdog& watchdog) {
+Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions& options,
+                     Watchdog& watchdog) {
   Stopwatch watch;
   watchdog.at("open", nullptr);
   Scan scan;

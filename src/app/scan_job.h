@@ -9,13 +9,14 @@ namespace slabload {
 
 struct Scan {
   TensorIndex index;
-  LoadResult result;         // crc64 per tensor; wrong: those that differ from a stored checksum
-  double seconds = 0;        // of the slowest rank
-  std::uint64_t bytes = 0;   // over all ranks
+  LoadResult result;        // crc64 per tensor; wrong: those that differ from a stored checksum
+  double seconds = 0;       // of the slowest rank
+  std::uint64_t bytes = 0;  // over all ranks
   std::string io;
 };
 
 // Collective; errors are agreed.
-Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions& options, Watchdog& watchdog);
+Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions& options,
+                     Watchdog& watchdog);
 
 }  // namespace slabload

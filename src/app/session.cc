@@ -24,7 +24,9 @@ Session::Session(MPI_Comm comm) : joined_(mpi::Comm::duplicate(comm)) {
   look_around();
 }
 
-void Session::prepare() { mpi::prefer_romio(); }
+void Session::prepare() {
+  mpi::prefer_romio();
+}
 
 void Session::look_around() {
   control_ = std::make_unique<mpi::MpiControl>(world());
@@ -64,13 +66,15 @@ MPI_Comm Session::comm_of(int fortran_handle) {
   int ended = 0;
   SLABLOAD_MPI(MPI_Initialized, &begun);
   SLABLOAD_MPI(MPI_Finalized, &ended);
-  if (!begun || ended) fail(Status::usage, "MPI does not run: a load needs it between MPI_Init and MPI_Finalize");
+  if (!begun || ended)
+    fail(Status::usage, "MPI does not run: a load needs it between MPI_Init and MPI_Finalize");
   // What is no handle at all gives a null pointer with Open MPI.
   MPI_Comm comm = MPI_Comm_f2c(fortran_handle);
   int between_groups = 1;
   if (comm != MPI_Comm{} && comm != MPI_COMM_NULL) SLABLOAD_MPI(MPI_Comm_test_inter, comm, &between_groups);
   if (between_groups) {
-    fail(Status::usage, "{} is not the handle of an intra-communicator; give MPI_Comm_c2f(MPI_COMM_WORLD) or another",
+    fail(Status::usage,
+         "{} is not the handle of an intra-communicator; give MPI_Comm_c2f(MPI_COMM_WORLD) or another",
          fortran_handle);
   }
   return comm;

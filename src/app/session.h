@@ -14,10 +14,12 @@ namespace slabload {
 
 class Session {
  public:
-  // Starts MPI (alone, without mpirun, it is a job of one rank). Chooses ROMIO first, see backend/mpi/environment.h.
+  // Starts MPI (alone, without mpirun, it is a job of one rank). Chooses ROMIO first, see
+  // backend/mpi/environment.h.
   Session();
-  // Joins a job whose MPI the caller has started and will end: works on a duplicate of `comm`, leaves the caller's error
-  // handlers alone, chooses ROMIO if that is still possible (see prepare). Collective over comm.
+  // Joins a job whose MPI the caller has started and will end: works on a duplicate of `comm`, leaves the
+  // caller's error handlers alone, chooses ROMIO if that is still possible (see prepare). Collective over
+  // comm.
   explicit Session(MPI_Comm comm);
   // Ends MPI if it was started here. Everything that holds a communicator or an HDF5 id must be gone by then.
   ~Session();
@@ -44,11 +46,12 @@ class Session {
   // "Open MPI 4.1.4" and the like.
   static std::string mpi_version();
 
-  // Chooses ROMIO for a job that the caller is going to start; works until the first use of MPI-IO. Not collective.
+  // Chooses ROMIO for a job that the caller is going to start; works until the first use of MPI-IO. Not
+  // collective.
   static void prepare();
 
-  // The communicator behind a Fortran handle (MPI_Comm_c2f). Throws Status::usage if MPI does not run or the handle is
-  // not that of an intra-communicator. Not collective.
+  // The communicator behind a Fortran handle (MPI_Comm_c2f). Throws Status::usage if MPI does not run or the
+  // handle is not that of an intra-communicator. Not collective.
   static MPI_Comm comm_of(int fortran_handle);
 
  private:

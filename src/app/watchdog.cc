@@ -9,7 +9,10 @@ namespace slabload {
 
 Watchdog::Watchdog(double timeout_s, std::function<void(const std::string&)> on_silence,
                    std::function<void(std::uint64_t, std::uint64_t)> progress)
-    : timeout_s_(timeout_s), on_silence_(std::move(on_silence)), progress_(std::move(progress)), thread_([this] { watch(); }) {}
+    : timeout_s_(timeout_s),
+      on_silence_(std::move(on_silence)),
+      progress_(std::move(progress)),
+      thread_([this] { watch(); }) {}
 
 Watchdog::~Watchdog() {
   {
@@ -47,8 +50,9 @@ void Watchdog::watch() {
     double silent = std::chrono::duration<double>(Clock::now() - since).count();
     if (silent < timeout_s_) continue;
     const std::string* tensor = tensor_.load();
-    on_silence_(fmt::format("no progress for {:.0f} s in phase {}{}; ending the job (--timeout sets how long to wait)", silent,
-                            phase_.load(), tensor == nullptr ? "" : ", tensor " + printable(*tensor)));
+    on_silence_(fmt::format(
+        "no progress for {:.0f} s in phase {}{}; ending the job (--timeout sets how long to wait)", silent,
+        phase_.load(), tensor == nullptr ? "" : ", tensor " + printable(*tensor)));
     return;
   }
 }

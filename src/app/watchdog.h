@@ -14,8 +14,8 @@ namespace slabload {
 
 class Watchdog final : public Monitor {
  public:
-  // Calls `on_silence(message)` from a thread of its own if at() and moved() are not called for `timeout_s` seconds while
-  // it is armed. `progress` (may be empty) gets what moved() gets.
+  // Calls `on_silence(message)` from a thread of its own if at() and moved() are not called for `timeout_s`
+  // seconds while it is armed. `progress` (may be empty) gets what moved() gets.
   Watchdog(double timeout_s, std::function<void(const std::string&)> on_silence,
            std::function<void(std::uint64_t, std::uint64_t)> progress = {});
   ~Watchdog() override;

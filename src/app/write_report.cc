@@ -15,16 +15,19 @@ std::string WriteReport::finish(const TensorIndex& index, const TransferResult& 
   std::uint64_t all = result.bytes;
   session_.control().max(most);
   session_.control().sum({&all, 1});
-  std::string out = fmt::format("# slabload {} {}\n# from {}\n# to   {}\n# ranks {}\n", kVersion, verb_, printable(source_),
-                                printable(target_), session_.ranks());
+  std::string out = fmt::format("# slabload {} {}\n# from {}\n# to   {}\n# ranks {}\n", kVersion, verb_,
+                                printable(source_), printable(target_), session_.ranks());
   if (!index.skipped.empty()) {
-    out += fmt::format("# {} objects can't be tensors and were left out (the first: {}, {}); inspect lists them\n",
-                       index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason);
+    out += fmt::format(
+        "# {} objects can't be tensors and were left out (the first: {}, {}); inspect lists them\n",
+        index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason);
   }
   out += fmt::format("# tensors {}  bytes {}  largest rank {}\n", index.tensors.size(), all, most[0]);
-  out += fmt::format("# time {:.3f} s ({:.2f} GB/s)  rank 0: make {:.3f} s, checksum {:.3f} s, write {:.3f} s, commit {:.3f} s\n",
-                     total, total > 0 ? static_cast<double>(all) / total / 1e9 : 0, result.make_s, result.checksum_s,
-                     result.write_s, result.commit_s);
+  out += fmt::format(
+      "# time {:.3f} s ({:.2f} GB/s)  rank 0: make {:.3f} s, checksum {:.3f} s, write {:.3f} s, commit "
+      "{:.3f} s\n",
+      total, total > 0 ? static_cast<double>(all) / total / 1e9 : 0, result.make_s, result.checksum_s,
+      result.write_s, result.commit_s);
   out += fmt::format("# peak memory of the largest rank {}\n", format_bytes(most[1]));
   out += fmt::format("# checksums stored {}\n", result.crc64.size());
   return out;

@@ -20,7 +20,8 @@ class Control {
   virtual int ranks() const = 0;
   virtual const std::string& host() const = 0;
 
-  // Everything below is collective over all ranks of the job and throws Status::peer if the communication fails.
+  // Everything below is collective over all ranks of the job and throws Status::peer if the communication
+  // fails.
   virtual void barrier() = 0;
   // Returns root's string on every rank; of any size.
   virtual std::string broadcast(std::string bytes, int root = 0) = 0;
@@ -32,8 +33,9 @@ class Control {
   virtual void min(std::span<std::uint64_t> values) = 0;
   virtual void bit_xor(std::span<std::uint64_t> values) = 0;
 
-  // The agreement that all are well. A rank that failed passes its error, the others pass nothing. If any rank failed,
-  // every rank throws the error of the lowest one that did (agreed() is set); otherwise it returns.
+  // The agreement that all are well. A rank that failed passes its error, the others pass nothing. If any
+  // rank failed, every rank throws the error of the lowest one that did (agreed() is set); otherwise it
+  // returns.
   virtual void agree(const std::optional<Error>& mine) = 0;
 };
 

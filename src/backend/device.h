@@ -23,17 +23,18 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Memory of at least `bytes` bytes, zero bytes allowed; not initialised. Throws Status::usage if there is not enough.
+  // Memory of at least `bytes` bytes, zero bytes allowed; not initialised. Throws Status::usage if there is
+  // not enough.
   virtual std::unique_ptr<DeviceMemory> allocate(std::uint64_t bytes, const char* purpose) = 0;
 
-  // Makes fresh memory present, so that the first transfer into it does not pay for that. Needs not be called; costs next to
-  // nothing for memory that is present already.
+  // Makes fresh memory present, so that the first transfer into it does not pay for that. Needs not be
+  // called; costs next to nothing for memory that is present already.
   virtual void prepare(std::byte* data, std::uint64_t bytes) = 0;
 
-  // Copies the elements of `box` (global coordinates) from a dense buffer that holds `from_box` to a dense buffer that
-  // holds `to_box`; box lies within both.
-  virtual void copy_box(std::uint32_t element_size, const Box& box, const std::byte* from, const Box& from_box,
-                        std::byte* to, const Box& to_box) = 0;
+  // Copies the elements of `box` (global coordinates) from a dense buffer that holds `from_box` to a dense
+  // buffer that holds `to_box`; box lies within both.
+  virtual void copy_box(std::uint32_t element_size, const Box& box, const std::byte* from,
+                        const Box& from_box, std::byte* to, const Box& to_box) = 0;
 
   virtual std::string description() const = 0;
 };

@@ -11,7 +11,8 @@ namespace slabload {
 
 // What one rank asked of the file system for tensor data (not metadata).
 struct StorageCounters {
-  std::uint64_t bytes = 0;     // bytes requested; for filtered chunks the stored (compressed) bytes of the chunks read
+  std::uint64_t bytes =
+      0;  // bytes requested; for filtered chunks the stored (compressed) bytes of the chunks read
   std::uint64_t requests = 0;
 };
 
@@ -19,13 +20,14 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  // Reads a non-empty box of a tensor, densely and row-major, into `out` (box elements * dtype size bytes), in the
-  // file's own byte order. The caller keeps one call below 1 GiB. Not collective. Throws Status::file naming
-  // file, tensor and box if the bytes cannot be had; a short read is an error, never zeros.
+  // Reads a non-empty box of a tensor, densely and row-major, into `out` (box elements * dtype size bytes),
+  // in the file's own byte order. The caller keeps one call below 1 GiB. Not collective. Throws Status::file
+  // naming file, tensor and box if the bytes cannot be had; a short read is an error, never zeros.
   virtual void read(const TensorMeta& tensor, const Box& box, void* out) = 0;
 
-  // The same, collective over all ranks that opened the checkpoint; a rank with nothing to read passes nullptr.
-  // All ranks make the same sequence of calls. If one rank fails the others may block: run it under a watchdog.
+  // The same, collective over all ranks that opened the checkpoint; a rank with nothing to read passes
+  // nullptr. All ranks make the same sequence of calls. If one rank fails the others may block: run it under
+  // a watchdog.
   virtual void read_collective(const TensorMeta& tensor, const Box* box, void* out) = 0;
 
   // True if read_collective is the way to read this tensor; the same answer on every rank.

@@ -36,9 +36,9 @@ double parse_quantity(std::string_view text, std::string_view what, const Unit* 
 }  // namespace
 
 std::uint64_t parse_bytes(std::string_view text, std::string_view what) {
-  static constexpr Unit kUnits[] = {
-      {"", 1},      {"B", 1},           {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-      {"KB", 1e3},  {"kB", 1e3},        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  static constexpr Unit kUnits[] = {{"", 1},         {"B", 1},        {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                                    {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},     {"kB", 1e3},
+                                    {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
   double value = parse_quantity(text, what, kUnits, std::size(kUnits), "size such as 64MiB or 5GB");
   if (value >= 0x1p63) fail(Status::usage, "{}: '{}' is beyond 8 EiB", what, printable(text));
   // Plain integers are taken exactly; a double would lose bytes above 2^53.

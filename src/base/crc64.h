@@ -1,10 +1,10 @@
 // CRC-64/XZ (ECMA-182, reflected), in a form whose parts can be taken on different ranks and combined.
 //
-// A CRC without its initial and final inversion is linear: crc(a || b) = shift(crc(a), |b|) ^ crc(b), where shift
-// multiplies by x^(8*|b|) modulo the polynomial. So a tensor's CRC is the XOR of its parts' CRCs, each shifted by the
-// bytes that follow the part, in any order and from any number of ranks: one MPI_BXOR. The inversion that makes the
-// stored value the standard CRC-64/XZ depends on the length only and is put on at the end (finish).
-// Check value: CRC-64/XZ of "123456789" is 995dc9bbdf1939fa.
+// A CRC without its initial and final inversion is linear: crc(a || b) = shift(crc(a), |b|) ^ crc(b), where
+// shift multiplies by x^(8*|b|) modulo the polynomial. So a tensor's CRC is the XOR of its parts' CRCs, each
+// shifted by the bytes that follow the part, in any order and from any number of ranks: one MPI_BXOR. The
+// inversion that makes the stored value the standard CRC-64/XZ depends on the length only and is put on at
+// the end (finish). Check value: CRC-64/XZ of "123456789" is 995dc9bbdf1939fa.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,9 @@ inline bool checked_add(std::uint64_t a, std::uint64_t b, std::uint64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
 }
 
-inline constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+inline constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0);
+}
 
 // `value` rounded up to a multiple of `unit` (unit > 0).
 inline constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t unit) {
@@ -37,7 +39,8 @@ inline constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t unit)
 }
 
 // value * numerator / denominator without overflow in between (128-bit product).
-inline constexpr std::uint64_t scale(std::uint64_t value, std::uint64_t numerator, std::uint64_t denominator) {
+inline constexpr std::uint64_t scale(std::uint64_t value, std::uint64_t numerator,
+                                     std::uint64_t denominator) {
   return static_cast<std::uint64_t>(static_cast<unsigned __int128>(value) * numerator / denominator);
 }
 

@@ -1,7 +1,7 @@
 // The program: finds the verb, runs it, and turns its outcome into one line and an exit status.
 #include <csignal>
-#include <cstdlib>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "cli/help.h"
@@ -26,7 +26,9 @@ bool speaks() {
   return true;
 }
 
-void complain(const std::string& message) { std::fprintf(stderr, "slabload: error: %s\n", message.c_str()); }
+void complain(const std::string& message) {
+  std::fprintf(stderr, "slabload: error: %s\n", message.c_str());
+}
 
 Status run_alone(const RunOptions& options) {
   if (options.verb == "inspect") return run_inspect(options);
@@ -42,8 +44,8 @@ Status run_on_ranks(Session& session, const RunOptions& options) {
   return run_bench(session, options);
 }
 
-// An error that every rank holds ends the job in order, with one line from rank 0. One that only this rank knows of ends it
-// at once: the others may be waiting for this rank inside a collective call.
+// An error that every rank holds ends the job in order, with one line from rank 0. One that only this rank
+// knows of ends it at once: the others may be waiting for this rank inside a collective call.
 Status run_job(const RunOptions& options) {
   Session session;
   try {

@@ -14,8 +14,9 @@ Status run_import(Session& session, const RunOptions& options) {
   std::unique_ptr<Storage> source = open_storage(session, index, IoMode::independent, {});
   Hdf5Sink sink(options.out, session.control(), options.force);
   watchdog->at("copy", nullptr);
-  TransferResult result = import_checkpoint(*source, index, sink, session.control(), options.staging,
-                                            [&](std::uint64_t done, std::uint64_t total) { watchdog->moved(done, total); });
+  TransferResult result =
+      import_checkpoint(*source, index, sink, session.control(), options.staging,
+                        [&](std::uint64_t done, std::uint64_t total) { watchdog->moved(done, total); });
   watchdog.reset();
   std::string text = report.finish(index, result);
   if (session.is_root()) print(text);

@@ -29,7 +29,8 @@ Status run_plan(const RunOptions& options) {
   Layout layout = make_layout(options, ranks, rules);
   if (!options.explain.empty()) {
     const TensorMeta* tensor = index.find(options.explain);
-    if (tensor == nullptr) fail(Status::usage, "--explain: there is no tensor {}", printable(options.explain));
+    if (tensor == nullptr)
+      fail(Status::usage, "--explain: there is no tensor {}", printable(options.explain));
     print(explain_text(*tensor, layout));
     return Status::ok;
   }

@@ -1,4 +1,5 @@
-// The verbs of the command line: the parser and the help are made from this table and from app/option_table.h.
+// The verbs of the command line: the parser and the help are made from this table and from
+// app/option_table.h.
 #pragma once
 
 #include <string>

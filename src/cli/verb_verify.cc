@@ -10,7 +10,8 @@ namespace slabload {
 namespace {
 
 std::string header(Session& session, const RunOptions& options) {
-  return fmt::format("# slabload {} verify\n# checkpoint {}\n# ranks {}\n", kVersion, printable(options.checkpoint), session.ranks());
+  return fmt::format("# slabload {} verify\n# checkpoint {}\n# ranks {}\n", kVersion,
+                     printable(options.checkpoint), session.ranks());
 }
 
 std::string rate(const Scan& scan) {
@@ -22,8 +23,8 @@ Status check_stored(Session& session, const RunOptions& options, Watchdog& watch
   Scan scan = scan_checkpoint(session, options.checkpoint, options, watchdog);
   std::string out = header(session, options) + rate(scan);
   for (const Mismatch& m : scan.result.wrong) {
-    out += fmt::format("wrong: {} has CRC-64 {:016x}, expected {:016x}\n", printable(scan.index.tensors[m.tensor].name), m.found,
-                       m.expected);
+    out += fmt::format("wrong: {} has CRC-64 {:016x}, expected {:016x}\n",
+                       printable(scan.index.tensors[m.tensor].name), m.found, m.expected);
   }
   out += fmt::format("# tensors verified {}, unverified {}{}\n", scan.result.verified, scan.result.unverified,
                      scan.result.unverified == 0 ? "" : " (no checksum is stored for them)");
@@ -31,8 +32,8 @@ Status check_stored(Session& session, const RunOptions& options, Watchdog& watch
   if (session.is_root()) print(out);
   if (scan.result.wrong.empty()) return Status::ok;
   fail_agreed(Status::wrong_data,
-              fmt::format("{}: {} of {} tensors are not what their checksums say, the first is {}", options.checkpoint,
-                          scan.result.wrong.size(), scan.index.tensors.size(),
+              fmt::format("{}: {} of {} tensors are not what their checksums say, the first is {}",
+                          options.checkpoint, scan.result.wrong.size(), scan.index.tensors.size(),
                           printable(scan.index.tensors[scan.result.wrong.front().tensor].name)));
 }
 
@@ -51,7 +52,8 @@ Status compare(Session& session, const RunOptions& options, Watchdog& watchdog) 
   for (std::size_t t = 0; t < a.index.tensors.size(); ++t) {
     const TensorMeta& mine = a.index.tensors[t];
     auto found = there.find(mine.name);
-    for (std::size_t i = 0; found == there.end() && i < mine.aliases.size(); ++i) found = there.find(mine.aliases[i]);
+    for (std::size_t i = 0; found == there.end() && i < mine.aliases.size(); ++i)
+      found = there.find(mine.aliases[i]);
     if (found == there.end()) {
       lines.push_back(fmt::format("only in the first: {}", printable(mine.name)));
       continue;
@@ -59,11 +61,12 @@ Status compare(Session& session, const RunOptions& options, Watchdog& watchdog) 
     used[found->second] = true;
     const TensorMeta& other = b.index.tensors[found->second];
     if (mine.dtype != other.dtype || !(mine.shape == other.shape)) {
-      lines.push_back(fmt::format("different: {} is {} {} and {} {}", printable(mine.name), dtype_name(mine.dtype),
-                                  mine.shape.text(), dtype_name(other.dtype), other.shape.text()));
+      lines.push_back(fmt::format("different: {} is {} {} and {} {}", printable(mine.name),
+                                  dtype_name(mine.dtype), mine.shape.text(), dtype_name(other.dtype),
+                                  other.shape.text()));
     } else if (a.result.crc64[t] != b.result.crc64[found->second]) {
-      lines.push_back(fmt::format("different: {} has other values (CRC-64 {:016x} and {:016x})", printable(mine.name),
-                                  a.result.crc64[t], b.result.crc64[found->second]));
+      lines.push_back(fmt::format("different: {} has other values (CRC-64 {:016x} and {:016x})",
+                                  printable(mine.name), a.result.crc64[t], b.result.crc64[found->second]));
     } else {
       ++equal;
     }
@@ -73,23 +76,27 @@ Status compare(Session& session, const RunOptions& options, Watchdog& watchdog) 
   }
   // Both sides may be damaged alike: what their own checksums say counts as well.
   std::size_t damaged = a.result.wrong.size() + b.result.wrong.size();
-  std::string out = header(session, options) + fmt::format("# against {}\n", printable(options.against)) + rate(a) + rate(b);
+  std::string out = header(session, options) + fmt::format("# against {}\n", printable(options.against)) +
+                    rate(a) + rate(b);
   for (const std::string& line : lines) out += line + "\n";
-  out += fmt::format("# tensors equal {}, different {}\n# against their own checksums wrong {}\n", equal, lines.size(), damaged);
+  out += fmt::format("# tensors equal {}, different {}\n# against their own checksums wrong {}\n", equal,
+                     lines.size(), damaged);
   if (session.is_root()) print(out);
   if (lines.empty() && damaged == 0) return Status::ok;
   fail_agreed(Status::wrong_data,
-              lines.empty() ? fmt::format("{} and {} are equal, but {} tensors are not what their checksums say", options.checkpoint,
-                                          options.against, damaged)
-                            : fmt::format("{} and {} differ in {} tensors: {}", options.checkpoint, options.against, lines.size(),
-                                          lines.front()));
+              lines.empty()
+                  ? fmt::format("{} and {} are equal, but {} tensors are not what their checksums say",
+                                options.checkpoint, options.against, damaged)
+                  : fmt::format("{} and {} differ in {} tensors: {}", options.checkpoint, options.against,
+                                lines.size(), lines.front()));
 }
 
 }  // namespace
 
 Status run_verify(Session& session, const RunOptions& options) {
   auto watchdog = session.watch(options.timeout_s, "verify");
-  return options.against.empty() ? check_stored(session, options, *watchdog) : compare(session, options, *watchdog);
+  return options.against.empty() ? check_stored(session, options, *watchdog)
+                                 : compare(session, options, *watchdog);
 }
 
 }  // namespace slabload

@@ -1,4 +1,5 @@
-// One function per verb. Each returns the exit status or throws Error; output to stdout comes from rank 0 alone.
+// One function per verb. Each returns the exit status or throws Error; output to stdout comes from rank 0
+// alone.
 #pragma once
 
 #include "app/options.h"

@@ -65,7 +65,8 @@ std::uint64_t check_checksums(const TensorIndex& index, const std::vector<std::u
 }  // namespace
 
 TransferResult import_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
-                                 Control& control, std::uint64_t buffer_bytes, const ProgressCallback& progress) {
+                                 Control& control, std::uint64_t buffer_bytes,
+                                 const ProgressCallback& progress) {
   TransferResult result;
   buffer_bytes = std::clamp<std::uint64_t>(buffer_bytes, 8, kMaxImportBuffer);
   or_abandon(sink, [&] {

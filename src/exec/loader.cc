@@ -27,9 +27,12 @@ Loader::Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions&
 
 std::byte* Loader::at(const Place& place, std::size_t slot) const {
   switch (place.space) {
-    case Space::shard: return shards_->data() + place.offset;
-    case Space::stage: return stage_->data() + slot * plan_->stage_bytes + place.offset;
-    case Space::keep: return keep_->data() + place.offset;
+    case Space::shard:
+      return shards_->data() + place.offset;
+    case Space::stage:
+      return stage_->data() + slot * plan_->stage_bytes + place.offset;
+    case Space::keep:
+      return keep_->data() + place.offset;
   }
   return nullptr;
 }
@@ -51,7 +54,8 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats) {
   if (options_.verify == VerifyMode::shards) final_crc_.assign(index_.tensors.size(), 0);
   moved_ = to_move_ = 0;
   for (const Round& round : plan.rounds) {
-    for (const ReadItem& item : round.reads) to_move_ += item.box.elements() * dtype_size(index_.tensors[item.tensor].dtype);
+    for (const ReadItem& item : round.reads)
+      to_move_ += item.box.elements() * dtype_size(index_.tensors[item.tensor].dtype);
     for (const FillItem& fill : round.fills) to_move_ += received_bytes(fill);
   }
   parts_.fabric.make_groups(plan.groups);
@@ -91,7 +95,8 @@ void Loader::run_rounds() {
     if (overlapped && r + 1 < rounds.size()) read_round(rounds[r + 1], next_slot);
     if (round.communicates) {
       ScopedTimer timer(stats_->fill_s);
-      parts_.monitor.at("fill", round.fills.empty() ? nullptr : &index_.tensors[round.fills.front().tensor].name);
+      parts_.monitor.at("fill",
+                        round.fills.empty() ? nullptr : &index_.tensors[round.fills.front().tensor].name);
       parts_.fabric.finish();
       for (const FillItem& fill : round.fills) {
         std::uint64_t bytes = received_bytes(fill);
@@ -123,7 +128,8 @@ void Loader::read_round(const Round& round, std::size_t slot) {
     std::size_t next = 0;
     for (std::size_t step = 0; step < round.steps.size(); ++step) {
       const TensorMeta& tensor = index_.tensors[round.steps[step].tensor];
-      in_collective = parts_.storage.collective(tensor) && plan_->dtypes[round.steps[step].tensor] == tensor.dtype;
+      in_collective =
+          parts_.storage.collective(tensor) && plan_->dtypes[round.steps[step].tensor] == tensor.dtype;
       if (in_collective) {
         read_step(round, step, next, slot);
         continue;
@@ -134,7 +140,8 @@ void Loader::read_round(const Round& round, std::size_t slot) {
     }
   } catch (const Error& error) {
     Error cause = cause_of(error, parts_.storage);
-    // The others are inside the same collective call and cannot come to agree: this error has to end the job by itself.
+    // The others are inside the same collective call and cannot come to agree: this error has to end the job
+    // by itself.
     if (in_collective) throw cause;
     failure_ = cause;
   } catch (const std::bad_alloc&) {
@@ -194,8 +201,8 @@ void Loader::read_item(const ReadItem& item, std::byte* out) {
   }
 }
 
-// The kernel clears every fresh page; done apart from the read, just before it, the page is still in cache when its bytes arrive,
-// and the time can be told from reading.
+// The kernel clears every fresh page; done apart from the read, just before it, the page is still in cache
+// when its bytes arrive, and the time can be told from reading.
 void Loader::prepare(std::byte* data, std::uint64_t bytes) {
   Stopwatch watch;
   parts_.device.prepare(data, bytes);
@@ -217,7 +224,8 @@ void Loader::read_box(const TensorMeta& tensor, const ReadItem& item, const Box&
 }
 
 // What follows a read: byte order, checksum, conversion. `source` holds the stored elements of `box`.
-void Loader::take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source, std::byte* out) {
+void Loader::take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source,
+                     std::byte* out) {
   std::uint32_t source_size = dtype_size(tensor.dtype);
   std::uint64_t count = box.elements();
   DType final = plan_->dtypes[item.tensor];
@@ -249,7 +257,8 @@ void Loader::copy_all(const std::vector<CopyItem>& copies, std::size_t slot) {
   ScopedTimer timer(stats_->copy_s);
   for (const CopyItem& copy : copies) {
     std::uint32_t size = dtype_size(plan_->dtypes[copy.tensor]);
-    parts_.device.copy_box(size, copy.box, at(copy.from, slot), copy.from_box, at(copy.to, slot), copy.to_box);
+    parts_.device.copy_box(size, copy.box, at(copy.from, slot), copy.from_box, at(copy.to, slot),
+                           copy.to_box);
     stats_->copy_bytes += copy.box.elements() * size;
   }
 }
@@ -262,13 +271,19 @@ void Loader::issue_fills(const Round& round, std::size_t slot) {
   Fabric& fabric = parts_.fabric;
   // Receives first: a message that finds its receive posted needs no buffer in between.
   for (const FillItem& fill : round.fills) {
-    if (fill.kind == FillItem::Kind::receive) fabric.receive(narrow<int>(fill.peer), at(fill.at, slot), fill.bytes);
+    if (fill.kind == FillItem::Kind::receive)
+      fabric.receive(narrow<int>(fill.peer), at(fill.at, slot), fill.bytes);
   }
   for (const FillItem& fill : round.fills) {
     switch (fill.kind) {
-      case FillItem::Kind::receive: break;
-      case FillItem::Kind::send: fabric.send(narrow<int>(fill.peer), at(fill.at, slot), fill.bytes); break;
-      case FillItem::Kind::all_gather: fabric.all_gather(fill.group, at(fill.at, slot), fill.bytes, fill.part); break;
+      case FillItem::Kind::receive:
+        break;
+      case FillItem::Kind::send:
+        fabric.send(narrow<int>(fill.peer), at(fill.at, slot), fill.bytes);
+        break;
+      case FillItem::Kind::all_gather:
+        fabric.all_gather(fill.group, at(fill.at, slot), fill.bytes, fill.part);
+        break;
       case FillItem::Kind::broadcast:
         fabric.broadcast(fill.group, narrow<int>(fill.peer), at(fill.at, slot), fill.bytes);
         break;
@@ -281,7 +296,8 @@ std::uint64_t Loader::received_bytes(const FillItem& fill) const {
   if (fill.kind == FillItem::Kind::send) return 0;
   if (fill.kind == FillItem::Kind::receive) return fill.bytes;
   const std::vector<int>& group = plan_->groups[fill.group];
-  auto self = static_cast<std::uint64_t>(std::lower_bound(group.begin(), group.end(), narrow<int>(plan_->rank)) - group.begin());
+  auto self = static_cast<std::uint64_t>(
+      std::lower_bound(group.begin(), group.end(), narrow<int>(plan_->rank)) - group.begin());
   if (fill.kind == FillItem::Kind::broadcast) return self == fill.peer ? 0 : fill.bytes;
   return fill.bytes - (std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part));
 }
@@ -309,12 +325,14 @@ void Loader::verify(LoadResult& result) {
   }
   control.max(bad);
   for (std::size_t t = 0; t < count; ++t) {
-    if (bad[t] != 0) result.wrong.push_back({narrow<std::uint32_t>(t), index_.tensors[t].crc64.value_or(0), result.crc64[t]});
+    if (bad[t] != 0)
+      result.wrong.push_back(
+          {narrow<std::uint32_t>(t), index_.tensors[t].crc64.value_or(0), result.crc64[t]});
   }
 }
 
-// The final shards, re-read from memory. The shards of one set of replicas cover the tensor once, so their CRCs XOR to the
-// one that the readers had; the other replicas must equal the first.
+// The final shards, re-read from memory. The shards of one set of replicas cover the tensor once, so their
+// CRCs XOR to the one that the readers had; the other replicas must equal the first.
 void Loader::verify_shards(std::vector<std::uint64_t>& bad) {
   std::size_t count = index_.tensors.size();
   std::vector<std::uint64_t> own(count, 0);
@@ -327,7 +345,8 @@ void Loader::verify_shards(std::vector<std::uint64_t>& bad) {
     own[t] = box_checksum(index_.tensors[t].shape, shard.box, size, shards_->data() + shard.offset);
     stats_->verify_bytes += shard.bytes;
     std::int32_t group = plan_->replicas[t];
-    bool first = group < 0 || plan_->groups[static_cast<std::size_t>(group)].front() == narrow<int>(plan_->rank);
+    bool first =
+        group < 0 || plan_->groups[static_cast<std::size_t>(group)].front() == narrow<int>(plan_->rank);
     if (first) sum[t] = own[t];
   }
   std::vector<std::uint64_t> of_first = own;

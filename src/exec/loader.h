@@ -27,8 +27,9 @@ struct LoaderParts {
 
 struct LoaderOptions {
   VerifyMode verify = VerifyMode::checksum;
-  std::uint64_t scratch = 0;               // bytes for conversions, part of the staging budget; 0 if nothing converts
-  std::uint64_t read_piece = 1 << 20;      // a read is issued in pieces of this size, so that its checksum is taken from cache
+  std::uint64_t scratch = 0;  // bytes for conversions, part of the staging budget; 0 if nothing converts
+  std::uint64_t read_piece =
+      1 << 20;  // a read is issued in pieces of this size, so that its checksum is taken from cache
 };
 
 // A tensor whose bytes are not those its checksum was made from.
@@ -39,10 +40,11 @@ struct Mismatch {
 };
 
 struct LoadResult {
-  std::unique_ptr<DeviceMemory> shards;   // LoadPlan::shard_bytes bytes; tensor t at plan.shards[t].offset
-  std::vector<std::uint64_t> crc64;       // per tensor, of the stored bytes as they were read; empty if not verified
-  std::vector<Mismatch> wrong;            // the same on every rank
-  std::uint64_t verified = 0;             // tensors whose bytes were compared with a stored checksum
+  std::unique_ptr<DeviceMemory> shards;  // LoadPlan::shard_bytes bytes; tensor t at plan.shards[t].offset
+  std::vector<std::uint64_t>
+      crc64;                    // per tensor, of the stored bytes as they were read; empty if not verified
+  std::vector<Mismatch> wrong;  // the same on every rank
+  std::uint64_t verified = 0;   // tensors whose bytes were compared with a stored checksum
   std::uint64_t unverified = 0;
 };
 
@@ -50,8 +52,8 @@ class Loader {
  public:
   Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions& options);
 
-  // Collective over all ranks, each with its own part of one plan. Adds to `stats` what this rank did. Throws an agreed
-  // Error if any rank failed; data that is wrong is not an error here but is listed in the result.
+  // Collective over all ranks, each with its own part of one plan. Adds to `stats` what this rank did. Throws
+  // an agreed Error if any rank failed; data that is wrong is not an error here but is listed in the result.
   LoadResult run(const LoadPlan& plan, RankStats& stats);
 
  private:
@@ -61,7 +63,8 @@ class Loader {
   void prepare(std::byte* data, std::uint64_t bytes);
   void read_item(const ReadItem& item, std::byte* out);
   void read_box(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* out);
-  void take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source, std::byte* out);
+  void take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source,
+               std::byte* out);
   void issue_fills(const Round& round, std::size_t slot);
   void copy_all(const std::vector<CopyItem>& copies, std::size_t slot);
   std::uint64_t received_bytes(const FillItem& fill) const;
@@ -76,9 +79,9 @@ class Loader {
   const LoadPlan* plan_ = nullptr;
   RankStats* stats_ = nullptr;
   std::unique_ptr<DeviceMemory> shards_, stage_, keep_, scratch_;
-  std::optional<Error> failure_;             // this rank's first, until the ranks agree on it
-  std::vector<std::uint64_t> stored_crc_;    // linear, per tensor, of what this rank read
-  std::vector<std::uint64_t> final_crc_;     // the same after conversion; only for VerifyMode::shards
+  std::optional<Error> failure_;           // this rank's first, until the ranks agree on it
+  std::vector<std::uint64_t> stored_crc_;  // linear, per tensor, of what this rank read
+  std::vector<std::uint64_t> final_crc_;   // the same after conversion; only for VerifyMode::shards
   std::uint64_t moved_ = 0, to_move_ = 0;
 };
 

@@ -9,7 +9,8 @@ namespace slabload {
 class Monitor {
  public:
   virtual ~Monitor() = default;
-  // This rank is alive, in `phase` (a string literal), working on `tensor` (nullptr: none; the string outlives the load).
+  // This rank is alive, in `phase` (a string literal), working on `tensor` (nullptr: none; the string
+  // outlives the load).
   virtual void at(const char* phase, const std::string* tensor) = 0;
   // Bytes this rank has read and received of all it will.
   virtual void moved(std::uint64_t done, std::uint64_t total) = 0;

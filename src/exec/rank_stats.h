@@ -7,28 +7,28 @@ namespace slabload {
 
 // Plain 64-bit fields only: ranks send it as bytes.
 struct RankStats {
-  // Seconds of this rank in each phase. `read` is the time in storage calls; `verify` is the checksum time, also where
-  // it is taken while reading; `total` is from the first open to the end of verification.
+  // Seconds of this rank in each phase. `read` is the time in storage calls; `verify` is the checksum time,
+  // also where it is taken while reading; `total` is from the first open to the end of verification.
   double open_s = 0;    // index received, files opened
   double plan_s = 0;    // plan made and agreed on, memory mapped and its pages made present
   double memory_s = 0;  // the part of plan_s that made pages present
   double read_s = 0;
-  double copy_s = 0;    // packing, unpacking, conversion
-  double fill_s = 0;    // waiting for other ranks' bytes
+  double copy_s = 0;  // packing, unpacking, conversion
+  double fill_s = 0;  // waiting for other ranks' bytes
   double verify_s = 0;
   double total_s = 0;
 
-  std::uint64_t read_bytes = 0;      // tensor bytes requested from the file system
+  std::uint64_t read_bytes = 0;  // tensor bytes requested from the file system
   std::uint64_t read_requests = 0;
   std::uint64_t copy_bytes = 0;
-  std::uint64_t fill_bytes = 0;      // received from other ranks
-  std::uint64_t verify_bytes = 0;    // bytes run through a checksum
+  std::uint64_t fill_bytes = 0;    // received from other ranks
+  std::uint64_t verify_bytes = 0;  // bytes run through a checksum
   std::uint64_t shard_bytes = 0;
-  std::uint64_t staging_peak = 0;    // bytes of staging allocated (with what a baseline keeps aside)
-  std::uint64_t rss_peak = 0;        // the kernel's VmHWM
+  std::uint64_t staging_peak = 0;  // bytes of staging allocated (with what a baseline keeps aside)
+  std::uint64_t rss_peak = 0;      // the kernel's VmHWM
   std::uint64_t device_peak = 0;
   std::uint64_t datasets_opened = 0;
-  std::uint64_t node = 0;            // which node, numbered by its lowest rank
+  std::uint64_t node = 0;  // which node, numbered by its lowest rank
 };
 
 }  // namespace slabload

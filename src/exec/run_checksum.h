@@ -9,9 +9,10 @@
 
 namespace slabload {
 
-// `data` holds `box` densely. The result is the box's share of its tensor's linear CRC: the XOR of the shares of boxes
-// that cover the tensor once is the tensor's.
-inline std::uint64_t box_checksum(const Shape& shape, const Box& box, std::uint32_t element_size, const void* data) {
+// `data` holds `box` densely. The result is the box's share of its tensor's linear CRC: the XOR of the shares
+// of boxes that cover the tensor once is the tensor's.
+inline std::uint64_t box_checksum(const Shape& shape, const Box& box, std::uint32_t element_size,
+                                  const void* data) {
   std::uint64_t total = shape.elements();
   std::uint64_t sum = 0;
   const auto* bytes = static_cast<const unsigned char*>(data);

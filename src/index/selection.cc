@@ -20,15 +20,17 @@ bool matches_any(const std::vector<std::string>& globs, const TensorMeta& t) {
 // A plain name that is in the file but can't be a tensor deserves its reason, also where other globs match.
 void check_globs(const TensorIndex& index, const Selection& selection) {
   for (const std::string& glob : selection.select) {
-    if (std::any_of(index.tensors.begin(), index.tensors.end(), [&](const auto& t) { return matches(glob, t); })) continue;
+    if (std::any_of(index.tensors.begin(), index.tensors.end(),
+                    [&](const auto& t) { return matches(glob, t); }))
+      continue;
     for (const SkippedObject& object : index.skipped) {
       if (glob_match(glob, object.name)) {
         fail(Status::file, "{}: '{}' cannot be loaded as a tensor: {}", index.path, printable(object.name),
              object.reason);
       }
     }
-    fail(Status::usage, "{}: --select '{}' matches no tensor; 'slabload inspect --tensors' lists the names", index.path,
-         printable(glob));
+    fail(Status::usage, "{}: --select '{}' matches no tensor; 'slabload inspect --tensors' lists the names",
+         index.path, printable(glob));
   }
 }
 
@@ -38,7 +40,8 @@ TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   check_globs(index, selection);
   std::size_t before = index.tensors.size();
   std::erase_if(index.tensors, [&](const TensorMeta& t) {
-    return (!selection.select.empty() && !matches_any(selection.select, t)) || matches_any(selection.exclude, t);
+    return (!selection.select.empty() && !matches_any(selection.select, t)) ||
+           matches_any(selection.exclude, t);
   });
   if (index.tensors.empty()) {
     fail(before == 0 ? Status::file : Status::usage, "{}: {}", index.path,

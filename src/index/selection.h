@@ -13,9 +13,9 @@ struct Selection {
   std::vector<std::string> exclude;  // globs, taken away afterwards
 };
 
-// The index with only the selected tensors, order kept. A glob is tried against a tensor's name and its aliases.
-// Throws Status::usage if a --select glob matches no tensor (naming the reason if it matches something skipped), or if
-// nothing is left.
+// The index with only the selected tensors, order kept. A glob is tried against a tensor's name and its
+// aliases. Throws Status::usage if a --select glob matches no tensor (naming the reason if it matches
+// something skipped), or if nothing is left.
 TensorIndex select_tensors(TensorIndex index, const Selection& selection);
 
 }  // namespace slabload

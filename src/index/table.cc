@@ -31,7 +31,8 @@ Dims parse_lengths(std::string_view text, const std::string& where) {
     }
     lengths.push_back(n);
   }
-  if (lengths.size() > kMaxNdim) fail(Status::file, "{}: {} dimensions, at most {} are taken", where, lengths.size(), kMaxNdim);
+  if (lengths.size() > kMaxNdim)
+    fail(Status::file, "{}: {} dimensions, at most {} are taken", where, lengths.size(), kMaxNdim);
   return lengths;
 }
 
@@ -63,7 +64,8 @@ TensorIndex parse_table(std::string_view text, const std::string& source) {
     std::string where = fmt::format("{} line {}", source, line_number);
     auto columns = split(line, '\t');
     if (columns.size() != 3) {
-      fail(Status::file, "{}: {} columns, expected 3 (name, dtype, shape, separated by tabs)", where, columns.size());
+      fail(Status::file, "{}: {} columns, expected 3 (name, dtype, shape, separated by tabs)", where,
+           columns.size());
     }
     TensorMeta t;
     t.name = columns[0];
@@ -106,19 +108,22 @@ std::vector<std::string> differences(const TensorIndex& wanted, const TensorInde
   for (const TensorMeta& want : wanted.tensors) {
     auto found = by_name.find(want.name);
     if (found == by_name.end()) {
-      out.push_back(fmt::format("missing: {} {} {}", printable(want.name), dtype_name(want.dtype), want.shape.text()));
+      out.push_back(
+          fmt::format("missing: {} {} {}", printable(want.name), dtype_name(want.dtype), want.shape.text()));
       continue;
     }
     const TensorMeta& have = *found->second;
     used.insert(&have);
     if (have.dtype != want.dtype || !(have.shape == want.shape)) {
-      out.push_back(fmt::format("different: {} is {} {}, expected {} {}", printable(want.name), dtype_name(have.dtype),
-                                have.shape.text(), dtype_name(want.dtype), want.shape.text()));
+      out.push_back(fmt::format("different: {} is {} {}, expected {} {}", printable(want.name),
+                                dtype_name(have.dtype), have.shape.text(), dtype_name(want.dtype),
+                                want.shape.text()));
     }
   }
   for (const TensorMeta& have : there.tensors) {
     if (!used.count(&have)) {
-      out.push_back(fmt::format("extra: {} {} {}", printable(have.name), dtype_name(have.dtype), have.shape.text()));
+      out.push_back(
+          fmt::format("extra: {} {} {}", printable(have.name), dtype_name(have.dtype), have.shape.text()));
     }
   }
   return out;

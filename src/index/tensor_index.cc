@@ -10,11 +10,16 @@ namespace slabload {
 
 std::string_view storage_name(StorageKind kind) {
   switch (kind) {
-    case StorageKind::contiguous: return "contiguous";
-    case StorageKind::chunked: return "chunked";
-    case StorageKind::chunked_holes: return "chunked, partly unwritten";
-    case StorageKind::compact: return "compact";
-    case StorageKind::fill: return "never written";
+    case StorageKind::contiguous:
+      return "contiguous";
+    case StorageKind::chunked:
+      return "chunked";
+    case StorageKind::chunked_holes:
+      return "chunked, partly unwritten";
+    case StorageKind::compact:
+      return "compact";
+    case StorageKind::fill:
+      return "never written";
   }
   return "?";
 }

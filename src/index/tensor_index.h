@@ -1,4 +1,5 @@
-// What a checkpoint holds and where its bytes lie. Made by one rank from the file (backend/*/…_index), sent to all.
+// What a checkpoint holds and where its bytes lie. Made by one rank from the file (backend/*/…_index), sent
+// to all.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +25,21 @@ enum class StorageKind : std::uint8_t {
 std::string_view storage_name(StorageKind kind);
 
 struct TensorMeta {
-  std::string name;                 // what users select and reports print
-  std::vector<std::string> aliases; // further names of the same tensor (HDF5 hard and soft links), sorted
-  std::string path;                 // HDF5: the dataset's path; safetensors: the name in the header
+  std::string name;                  // what users select and reports print
+  std::vector<std::string> aliases;  // further names of the same tensor (HDF5 hard and soft links), sorted
+  std::string path;                  // HDF5: the dataset's path; safetensors: the name in the header
   DType dtype = DType::f32;
   Shape shape;
-  bool big_endian = false;          // bytes in the file are big-endian
+  bool big_endian = false;  // bytes in the file are big-endian
   StorageKind storage = StorageKind::contiguous;
-  std::uint32_t file = 0;           // which of TensorIndex::files
-  std::uint64_t offset = 0;         // contiguous: absolute file offset of element 0, user block included
-  std::uint64_t stored_bytes = 0;   // bytes in the file (compressed size for filtered chunks)
-  Dims chunk;                       // chunked: the chunk shape
-  std::vector<std::string> filters; // chunked: filter names in pipeline order ("shuffle", "deflate(6)")
-  std::vector<unsigned char> fill;  // one element in file byte order, for `fill`; empty means zeros
-  std::optional<std::uint64_t> crc64;  // CRC-64/XZ of all elements in file order, little-endian (see base/crc64.h)
+  std::uint32_t file = 0;            // which of TensorIndex::files
+  std::uint64_t offset = 0;          // contiguous: absolute file offset of element 0, user block included
+  std::uint64_t stored_bytes = 0;    // bytes in the file (compressed size for filtered chunks)
+  Dims chunk;                        // chunked: the chunk shape
+  std::vector<std::string> filters;  // chunked: filter names in pipeline order ("shuffle", "deflate(6)")
+  std::vector<unsigned char> fill;   // one element in file byte order, for `fill`; empty means zeros
+  std::optional<std::uint64_t>
+      crc64;  // CRC-64/XZ of all elements in file order, little-endian (see base/crc64.h)
 
   std::uint64_t elements() const { return shape.elements(); }
   std::uint64_t bytes() const { return elements() * dtype_size(dtype); }
@@ -60,20 +62,22 @@ struct SkippedObject {
 };
 
 struct TensorIndex {
-  std::string path;        // as the user gave it
-  std::string format;      // "hdf5", "safetensors", "table"
+  std::string path;    // as the user gave it
+  std::string format;  // "hdf5", "safetensors", "table"
   std::vector<CheckpointFile> files;
   std::vector<TensorMeta> tensors;  // in file order: by file, then offset, then name
   std::vector<SkippedObject> skipped;
   std::map<std::string, std::string> metadata;  // safetensors __metadata__, slabload's own attributes
-  std::uint64_t metadata_bytes = 0;  // bytes of everything that is not tensor data (headers, object headers, padding)
+  std::uint64_t metadata_bytes =
+      0;  // bytes of everything that is not tensor data (headers, object headers, padding)
 
   std::uint64_t total_bytes() const;
   // The tensor of that name or alias, or nothing.
   const TensorMeta* find(const std::string& name) const;
 };
 
-// A byte string that rebuilds the index on another rank; from_bytes throws Status::internal on anything malformed.
+// A byte string that rebuilds the index on another rank; from_bytes throws Status::internal on anything
+// malformed.
 std::string to_bytes(const TensorIndex& index);
 TensorIndex index_from_bytes(std::string_view bytes);
 

@@ -18,7 +18,8 @@ Placement Placement::parse(std::string_view text) {
     if (code == std::errc() && end == number.data() + number.size()) return {Kind::shard, dim};
   }
   if (!text.empty() && text.front() == 'P') {
-    fail(Status::usage, "placement '{}': a checkpoint holds values, not summands, so Partial cannot be loaded",
+    fail(Status::usage,
+         "placement '{}': a checkpoint holds values, not summands, so Partial cannot be loaded",
          printable(text));
   }
   fail(Status::usage, "placement '{}' is not R or S(dim)", printable(text));
@@ -51,7 +52,8 @@ Layout Layout::preset(const std::string& name, const Mesh& mesh) {
     }
     rule.placements[*shard_axis] = {Placement::Kind::shard, 0};
   } else if (name != "replicate") {
-    fail(Status::usage, "--layout: '{}' is not fsdp2, hsdp, replicate or a rules file ending in .json", printable(name));
+    fail(Status::usage, "--layout: '{}' is not fsdp2, hsdp, replicate or a rules file ending in .json",
+         printable(name));
   }
   layout.rules_.push_back(std::move(rule));
   return layout;
@@ -67,7 +69,8 @@ TensorLayout Layout::resolve(const TensorMeta& tensor) const {
     }
   }
   if (chosen == rules_.size()) {
-    fail(Status::usage, "{}: no rule matches tensor {} and there is no default", name_, printable(tensor.name));
+    fail(Status::usage, "{}: no rule matches tensor {} and there is no default", name_,
+         printable(tensor.name));
   }
   const LayoutRule& rule = rules_[chosen];
   TensorLayout out;
@@ -80,8 +83,8 @@ TensorLayout Layout::resolve(const TensorMeta& tensor) const {
     if (placement.kind == Placement::Kind::replicate) continue;
     std::int64_t dim = placement.dim < 0 ? placement.dim + ndim : placement.dim;
     if (dim < 0 || dim >= ndim) {
-      fail(Status::usage, "{}: {} on axis {} does not fit tensor {} of shape {} (rule '{}')", name_, placement.text(),
-           mesh_.axis(axis).name, printable(tensor.name), tensor.shape.text(),
+      fail(Status::usage, "{}: {} on axis {} does not fit tensor {} of shape {} (rule '{}')", name_,
+           placement.text(), mesh_.axis(axis).name, printable(tensor.name), tensor.shape.text(),
            rule.match.empty() ? "default" : printable(rule.match));
     }
     out.dims[axis] = static_cast<int>(dim);
@@ -109,7 +112,8 @@ Box local_box(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, 
     box.start[d] = part.start;
     box.extent[d] = part.extent;
   }
-  // DTensor gives an empty shard the dimension's full length as its offset, also where an inner axis left it empty.
+  // DTensor gives an empty shard the dimension's full length as its offset, also where an inner axis left it
+  // empty.
   for (std::size_t d = 0; d < box.ndim(); ++d) {
     if (box.extent[d] == 0) box.start[d] = shape[d];
   }

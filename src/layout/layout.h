@@ -1,5 +1,5 @@
-// Which part of a tensor a rank holds. Follows PyTorch's DTensor: one placement per mesh axis, applied left to right;
-// Shard(d) is torch.chunk (ceil(n/k) rows each, later ranks short or empty), not a balanced split.
+// Which part of a tensor a rank holds. Follows PyTorch's DTensor: one placement per mesh axis, applied left
+// to right; Shard(d) is torch.chunk (ceil(n/k) rows each, later ranks short or empty), not a balanced split.
 #pragma once
 
 #include <functional>
@@ -29,14 +29,15 @@ struct LayoutRule {
   std::vector<Placement> placements;
 };
 
-// The placements of one tensor with shard dimensions resolved and checked: dims[i] is the dimension that mesh axis i
-// shards, or -1 where it replicates.
+// The placements of one tensor with shard dimensions resolved and checked: dims[i] is the dimension that mesh
+// axis i shards, or -1 where it replicates.
 struct TensorLayout {
   std::vector<int> dims;
   std::size_t rule = 0;  // index into Layout::rules()
 };
 
-// chunk `part` of `parts` of `length` elements at `start`: torch.chunk's rule. An empty chunk starts at start + length.
+// chunk `part` of `parts` of `length` elements at `start`: torch.chunk's rule. An empty chunk starts at start
+// + length.
 struct ChunkSpan {
   std::uint64_t start;
   std::uint64_t extent;
@@ -45,15 +46,16 @@ ChunkSpan torch_chunk(ChunkSpan whole, std::uint64_t parts, std::uint64_t part);
 
 class Layout {
  public:
-  // A preset: "replicate", "fsdp2" (S(0) on dp_shard, R elsewhere), "hsdp" (the same, needs dp_replicate). 0-d tensors
-  // replicate. Throws Status::usage on an unknown name, or a mesh that lacks an axis the preset needs.
+  // A preset: "replicate", "fsdp2" (S(0) on dp_shard, R elsewhere), "hsdp" (the same, needs dp_replicate).
+  // 0-d tensors replicate. Throws Status::usage on an unknown name, or a mesh that lacks an axis the preset
+  // needs.
   static Layout preset(const std::string& name, const Mesh& mesh);
 
-  // The text of a rules file: {"mesh": "a=2,b=4" or {"a": 2, ...}, "rules": [{"match": GLOB, "placements": {AXIS:
-  // "S(0)", ...}}], "default": {...}}. An axis that a rule leaves out replicates. `mesh_override` wins over the file's mesh.
-  // Throws Status::usage naming the file and the rule.
-  static Layout from_json(std::string_view text, const std::string& source, const std::optional<Mesh>& mesh_override,
-                          std::uint64_t ranks);
+  // The text of a rules file: {"mesh": "a=2,b=4" or {"a": 2, ...}, "rules": [{"match": GLOB, "placements":
+  // {AXIS: "S(0)", ...}}], "default": {...}}. An axis that a rule leaves out replicates. `mesh_override` wins
+  // over the file's mesh. Throws Status::usage naming the file and the rule.
+  static Layout from_json(std::string_view text, const std::string& source,
+                          const std::optional<Mesh>& mesh_override, std::uint64_t ranks);
 
   const std::string& name() const { return name_; }
   const Mesh& mesh() const { return mesh_; }
@@ -77,12 +79,13 @@ class Layout {
 // The box a rank holds; an empty one has extent 0 and starts at the dimension's full length.
 Box local_box(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, const Dims& coordinate);
 
-// Ranks with the same coordinate on every sharded axis hold the same box: replicas of each other. The mask has bit i
-// set where axis i replicates and has more than one rank.
+// Ranks with the same coordinate on every sharded axis hold the same box: replicas of each other. The mask
+// has bit i set where axis i replicates and has more than one rank.
 std::uint32_t replica_mask(const Mesh& mesh, const TensorLayout& layout);
 
-// Calls visit(coordinate-of-a-representative, box) for every distinct non-empty shard that meets `within`; replicas are
-// visited once, with coordinate 0 on the replicated axes. Costs what it visits, not the number of ranks.
+// Calls visit(coordinate-of-a-representative, box) for every distinct non-empty shard that meets `within`;
+// replicas are visited once, with coordinate 0 on the replicated axes. Costs what it visits, not the number
+// of ranks.
 void for_each_shard(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, const Box& within,
                     const std::function<void(const Dims&, const Box&)>& visit);
 

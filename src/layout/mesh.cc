@@ -15,7 +15,8 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)), strides_(axes_.
     if (axis.name.empty()) fail(Status::usage, "--mesh: an axis has no name");
     if (axis.size == 0) fail(Status::usage, "--mesh: axis {} has size 0", printable(axis.name));
     for (std::size_t j = 0; j < i; ++j) {
-      if (axes_[j].name == axis.name) fail(Status::usage, "--mesh: axis {} is given twice", printable(axis.name));
+      if (axes_[j].name == axis.name)
+        fail(Status::usage, "--mesh: axis {} is given twice", printable(axis.name));
     }
     strides_[i] = ranks_;
     if (!checked_multiply(ranks_, axis.size, &ranks_) || ranks_ > INT32_MAX) {

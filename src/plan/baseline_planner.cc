@@ -24,7 +24,8 @@ BaselinePlanner::BaselinePlanner(const TensorIndex& index, const Layout& layout,
 }
 
 std::string BaselinePlanner::why() const {
-  if (params_.strategy == "rank0-full") return "baseline: rank 0 reads the whole model, then broadcasts every tensor";
+  if (params_.strategy == "rank0-full")
+    return "baseline: rank 0 reads the whole model, then broadcasts every tensor";
   if (params_.strategy == "rank0-broadcast") return "baseline: rank 0 reads each tensor and broadcasts it";
   return "baseline: every rank reads every tensor whole";
 }
@@ -80,7 +81,8 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
     }
     const ShardPlace& shard = plan.shards[t];
     if (shard.bytes != 0) {
-      round.unpacks.push_back({t, shard.box, base, whole_box(tensor.shape), {Space::shard, shard.offset}, shard.box});
+      round.unpacks.push_back(
+          {t, shard.box, base, whole_box(tensor.shape), {Space::shard, shard.offset}, shard.box});
     }
     if (base.space == Space::keep) {
       plan.keep_bytes += tensor.elements() * size;

@@ -5,8 +5,8 @@
 
 namespace slabload {
 
-// rank0-broadcast: rank 0 reads one tensor whole, broadcasts it to all, each rank keeps its part; tensor by tensor.
-// rank0-full: rank 0 first reads the whole model and keeps it while it broadcasts tensor by tensor.
+// rank0-broadcast: rank 0 reads one tensor whole, broadcasts it to all, each rank keeps its part; tensor by
+// tensor. rank0-full: rank 0 first reads the whole model and keeps it while it broadcasts tensor by tensor.
 // every-rank: every rank reads every tensor whole and keeps its part.
 class BaselinePlanner final : public Planner {
  public:

@@ -1,10 +1,10 @@
 // Exactly-once coverage in constant memory.
 //
-// A multiset of boxes covers every cell of a box B exactly once if and only if the sum of their indicator functions is B's.
-// Differenced along every dimension, an indicator becomes a signed sum of corner points: the product over dimensions
-// of (delta(begin) - delta(end)). Replacing delta at position p of dimension d by a random number h(d, p) modulo the prime
-// 2^61 - 1 turns the sum into one number per tensor: equal sums with probability of a miss below ndim / 2^61 for a fixed
-// input (the identity test for multilinear polynomials).
+// A multiset of boxes covers every cell of a box B exactly once if and only if the sum of their indicator
+// functions is B's. Differenced along every dimension, an indicator becomes a signed sum of corner points:
+// the product over dimensions of (delta(begin) - delta(end)). Replacing delta at position p of dimension d by
+// a random number h(d, p) modulo the prime 2^61 - 1 turns the sum into one number per tensor: equal sums with
+// probability of a miss below ndim / 2^61 for a fixed input (the identity test for multilinear polynomials).
 #pragma once
 
 #include <cstdint>

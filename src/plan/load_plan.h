@@ -1,5 +1,5 @@
-// One rank's part of a load: rounds of reads, copies and transfers. Every strategy is a planner that returns this; one
-// executor (exec/loader.h) runs it.
+// One rank's part of a load: rounds of reads, copies and transfers. Every strategy is a planner that returns
+// this; one executor (exec/loader.h) runs it.
 #pragma once
 
 #include <cstdint>
@@ -67,12 +67,12 @@ struct ReadStep {
 
 struct Round {
   std::vector<ReadStep> steps;
-  std::vector<ReadItem> reads;     // in the order of their steps
-  std::vector<CopyItem> packs;     // after the reads, before the transfers
+  std::vector<ReadItem> reads;  // in the order of their steps
+  std::vector<CopyItem> packs;  // after the reads, before the transfers
   std::vector<FillItem> fills;
-  std::vector<CopyItem> unpacks;   // after the transfers
-  std::uint64_t stage_bytes = 0;   // of this rank
-  bool communicates = false;       // some rank has transfers in it; the same on every rank
+  std::vector<CopyItem> unpacks;  // after the transfers
+  std::uint64_t stage_bytes = 0;  // of this rank
+  bool communicates = false;      // some rank has transfers in it; the same on every rank
 };
 
 // A rank's shard of one tensor in the shard space: `box` densely, row-major, in the final dtype.
@@ -85,15 +85,16 @@ inline constexpr std::uint64_t kShardAlignment = 64;
 
 struct LoadPlan {
   std::uint64_t rank = 0;
-  std::vector<DType> dtypes;         // final dtype per tensor
-  std::vector<ShardPlace> shards;    // per tensor
-  std::uint64_t shard_bytes = 0;     // size of the shard space
-  std::uint64_t stage_bytes = 0;     // size of one slot of staging: the largest round's
-  std::uint64_t slots = 1;           // 2: the next round's reads may run while this round's transfers are under way
+  std::vector<DType> dtypes;       // final dtype per tensor
+  std::vector<ShardPlace> shards;  // per tensor
+  std::uint64_t shard_bytes = 0;   // size of the shard space
+  std::uint64_t stage_bytes = 0;   // size of one slot of staging: the largest round's
+  std::uint64_t slots = 1;  // 2: the next round's reads may run while this round's transfers are under way
   std::uint64_t keep_bytes = 0;
   std::vector<std::vector<int>> groups;  // this rank's own group for each entry (world ranks, ascending)
-  std::vector<std::int32_t> replicas;    // per tensor: the group of ranks with the same shard, -1 if there is no other
-  bool every_rank_reads = false;         // each rank reads every byte (a baseline): checksums are each rank's own
+  std::vector<std::int32_t>
+      replicas;  // per tensor: the group of ranks with the same shard, -1 if there is no other
+  bool every_rank_reads = false;  // each rank reads every byte (a baseline): checksums are each rank's own
   std::vector<Round> rounds;
 };
 

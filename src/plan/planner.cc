@@ -28,7 +28,8 @@ bool is_baseline(const std::string& strategy) {
   return strategy == "rank0-broadcast" || strategy == "rank0-full" || strategy == "every-rank";
 }
 
-std::unique_ptr<Planner> Planner::make(const TensorIndex& index, const Layout& layout, const PlanParams& params) {
+std::unique_ptr<Planner> Planner::make(const TensorIndex& index, const Layout& layout,
+                                       const PlanParams& params) {
   if (is_baseline(params.strategy)) return std::make_unique<BaselinePlanner>(index, layout, params);
   if (params.strategy == "slab") return std::make_unique<SlabPlanner>(index, layout, params);
   fail(Status::usage, "--strategy: '{}' is not slab, rank0-broadcast, rank0-full or every-rank",
@@ -36,8 +37,9 @@ std::unique_ptr<Planner> Planner::make(const TensorIndex& index, const Layout& l
 }
 
 std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& layout,
-                                     const std::vector<TensorLayout>& resolved, const std::optional<DType>& cast,
-                                     std::uint64_t rank, std::uint64_t* total) {
+                                     const std::vector<TensorLayout>& resolved,
+                                     const std::optional<DType>& cast, std::uint64_t rank,
+                                     std::uint64_t* total) {
   Dims coordinate = layout.mesh().coordinate(rank);
   std::vector<ShardPlace> shards(index.tensors.size());
   std::uint64_t offset = 0;
@@ -84,7 +86,8 @@ void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& r
       plan.replicas.push_back(-1);
       continue;
     }
-    auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == mask; });
+    auto found =
+        std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == mask; });
     if (found == known.end()) {
       known.emplace_back(mask, narrow<std::int32_t>(plan.groups.size()));
       plan.groups.push_back(ranks_along(layout.mesh(), mask, plan.rank));
@@ -111,7 +114,8 @@ LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t 
     std::uint64_t begin = at;
     at += bytes;
     if (bytes == 0 || begin >= share_end || at <= share_begin) continue;
-    // A chunk is decoded by one rank: cuts fall between rows of chunks. Otherwise a cut may fall between any elements.
+    // A chunk is decoded by one rank: cuts fall between rows of chunks. Otherwise a cut may fall between any
+    // elements.
     std::uint64_t row = tensor.shape.ndim() == 0 ? 1 : tensor.shape.elements_from(1);
     std::uint64_t grain = tensor.filtered() ? tensor.chunk[0] * row : 1;
     auto cut = [&](std::uint64_t share) {

@@ -1,5 +1,5 @@
-// From an index and a layout to every rank's LoadPlan. Pure: no I/O, no communication; every rank makes its own part
-// from the same inputs, and all parts fit together.
+// From an index and a layout to every rank's LoadPlan. Pure: no I/O, no communication; every rank makes its
+// own part from the same inputs, and all parts fit together.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 namespace slabload {
 
 struct PlanParams {
-  std::string strategy = "slab";              // slab, rank0-broadcast, rank0-full, every-rank
-  std::uint64_t staging = 256 << 20;          // the whole staging budget of one rank, bytes
-  std::uint64_t min_read = 1 << 20;           // a smaller read is not worth a request
-  std::uint64_t round_bytes = 64 << 20;       // what one rank reads in a round, at most
-  std::optional<DType> cast;                  // applied to floating tensors only
+  std::string strategy = "slab";         // slab, rank0-broadcast, rank0-full, every-rank
+  std::uint64_t staging = 256 << 20;     // the whole staging budget of one rank, bytes
+  std::uint64_t min_read = 1 << 20;      // a smaller read is not worth a request
+  std::uint64_t round_bytes = 64 << 20;  // what one rank reads in a round, at most
+  std::optional<DType> cast;             // applied to floating tensors only
 };
 
 // The scratch a conversion needs: part of the staging budget, taken only if some tensor is converted.
@@ -26,10 +26,11 @@ DType final_dtype(const TensorMeta& tensor, const std::optional<DType>& cast);
 
 class Planner {
  public:
-  // Decides what is the same for all ranks: which tensors are read how, and the rounds. Costs tensors + pieces.
-  // Keeps references: index and layout outlive it. Throws Status::usage if no plan fits the staging budget; the message
-  // has the smallest budget that does.
-  static std::unique_ptr<Planner> make(const TensorIndex& index, const Layout& layout, const PlanParams& params);
+  // Decides what is the same for all ranks: which tensors are read how, and the rounds. Costs tensors +
+  // pieces. Keeps references: index and layout outlive it. Throws Status::usage if no plan fits the staging
+  // budget; the message has the smallest budget that does.
+  static std::unique_ptr<Planner> make(const TensorIndex& index, const Layout& layout,
+                                       const PlanParams& params);
   virtual ~Planner() = default;
 
   // The part of one rank.
@@ -39,7 +40,8 @@ class Planner {
   virtual std::string why() const = 0;
 };
 
-// A baseline reproduces a way of loading that this program exists to replace; it is exempt from the staging budget.
+// A baseline reproduces a way of loading that this program exists to replace; it is exempt from the staging
+// budget.
 bool is_baseline(const std::string& strategy);
 
 // Every rank reads an even share of all bytes into staging and keeps nothing: what `verify` runs.
@@ -48,8 +50,9 @@ LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t 
 
 // The shards of one rank, laid out in its shard space.
 std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& layout,
-                                     const std::vector<TensorLayout>& resolved, const std::optional<DType>& cast,
-                                     std::uint64_t rank, std::uint64_t* total);
+                                     const std::vector<TensorLayout>& resolved,
+                                     const std::optional<DType>& cast, std::uint64_t rank,
+                                     std::uint64_t* total);
 
 // The ranks (ascending) that differ from `rank` at most along the mesh axes in `mask`.
 std::vector<int> ranks_along(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank);

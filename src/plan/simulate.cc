@@ -22,7 +22,9 @@ double PlanSummary::share_max_over_mean() const {
 }
 
 double time_bound(const PlanSummary& summary, const Machine& machine) {
-  auto over = [](std::uint64_t bytes, double rate) { return rate > 0 ? static_cast<double>(bytes) / rate : 0; };
+  auto over = [](std::uint64_t bytes, double rate) {
+    return rate > 0 ? static_cast<double>(bytes) / rate : 0;
+  };
   double reading = std::max(over(summary.read_bytes.sum, machine.filesystem),
                             over(summary.read_bytes.max, machine.filesystem_rank));
   return reading + over(summary.received_bytes.max, machine.fabric_rank);
@@ -47,9 +49,10 @@ RankFigures figures_of(const TensorIndex& index, const LoadPlan& plan) {
         const std::vector<int>& group = plan.groups[fill.group];
         auto self = static_cast<std::uint64_t>(
             std::lower_bound(group.begin(), group.end(), static_cast<int>(plan.rank)) - group.begin());
-        std::uint64_t own = fill.kind == FillItem::Kind::broadcast
-                                ? (self == fill.peer ? fill.bytes : 0)
-                                : std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part);
+        std::uint64_t own =
+            fill.kind == FillItem::Kind::broadcast
+                ? (self == fill.peer ? fill.bytes : 0)
+                : std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part);
         f.sent_bytes += own * (group.size() - 1);
         f.received_bytes += fill.bytes - own;
       }

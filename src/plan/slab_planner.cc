@@ -9,11 +9,12 @@
 namespace slabload {
 namespace {
 
-constexpr std::uint64_t kSlots = 2;             // one slot is read into while the other is sent from
-constexpr std::uint64_t kEvenness = 64;         // parts are cut to 1/64 of their size or finer
+constexpr std::uint64_t kSlots = 2;               // one slot is read into while the other is sent from
+constexpr std::uint64_t kEvenness = 64;           // parts are cut to 1/64 of their size or finer
 constexpr std::uint64_t kSharedGrain = 16 << 10;  // bytes: cuts between readers of a window
 
-// The largest number of trailing-dimension elements (a whole row, a row of a row, ...) that is at most `limit`.
+// The largest number of trailing-dimension elements (a whole row, a row of a row, ...) that is at most
+// `limit`.
 std::uint64_t row_grain(const Dims& extent, std::uint64_t limit) {
   std::uint64_t grain = 1;
   for (std::size_t d = extent.size(); d-- > 1;) {
@@ -23,7 +24,9 @@ std::uint64_t row_grain(const Dims& extent, std::uint64_t limit) {
   return grain;
 }
 
-std::uint64_t row_of(const Shape& shape) { return shape.ndim() == 0 ? 1 : shape.elements_from(1); }
+std::uint64_t row_of(const Shape& shape) {
+  return shape.ndim() == 0 ? 1 : shape.elements_from(1);
+}
 
 // The most boxes a range cut at multiples of `grain` elements can have.
 std::uint32_t boxes_at_most(const Shape& shape, std::uint64_t grain) {
@@ -37,7 +40,9 @@ Box relative(const Box& box, const Box& outer) {
   return out;
 }
 
-bool contiguous_in(const Box& box, const Box& outer) { return runs_of(Shape(outer.extent), relative(box, outer)).count == 1; }
+bool contiguous_in(const Box& box, const Box& outer) {
+  return runs_of(Shape(outer.extent), relative(box, outer)).count == 1;
+}
 
 // The flat position of `box` within a dense buffer that holds `outer`.
 std::uint64_t position_in(const Box& box, const Box& outer) {
@@ -86,8 +91,10 @@ SlabPlanner::SlabPlanner(const TensorIndex& index, const Layout& layout, const P
       std::uint64_t middle = low + (high - low) / 2;
       (fits(middle) ? high : low) = middle;
     }
-    fail(Status::usage, "--staging {}: this plan does not fit, it lacks {} bytes; the smallest budget that works is {} bytes",
-         format_binary(params_.staging), high - params_.staging, high);
+    fail(
+        Status::usage,
+        "--staging {}: this plan does not fit, it lacks {} bytes; the smallest budget that works is {} bytes",
+        format_binary(params_.staging), high - params_.staging, high);
   }
   capacity_ = capacity_of(params_.staging);
   for (std::size_t t = 0; t < choices_.size(); ++t) smallest_need(index_.tensors[t], choices_[t], capacity_);
@@ -110,7 +117,8 @@ SlabPlanner::Choice SlabPlanner::choose(const TensorMeta& tensor) {
   std::uint64_t cell = c.largest.elements();
   if (cell == 0) return c;
   RunPattern runs = runs_of(tensor.shape, c.largest);
-  // A shard of another rank may be strided where the largest is not only if the tensor is cut along an inner dimension.
+  // A shard of another rank may be strided where the largest is not only if the tensor is cut along an inner
+  // dimension.
   c.strided = runs.count > 1;
   bool fill = tensor.storage == StorageKind::fill;
   std::uint64_t owners = fill ? 1 : c.replicas;
@@ -123,7 +131,8 @@ SlabPlanner::Choice SlabPlanner::choose(const TensorMeta& tensor) {
   c.direct = fill || ranks_ == 1 || (run_bytes >= params_.min_read && whole_chunks && run_bytes > 0);
   if (!c.direct) return c;
 
-  // The parts of a piece are equal (an all-gather in place wants that), so the unit must be small against them.
+  // The parts of a piece are equal (an all-gather in place wants that), so the unit must be small against
+  // them.
   std::uint64_t widest = std::max(c.source_size, c.final_size);
   std::uint64_t cap = std::min(params_.round_bytes, (kItemLimit - 1) / owners) / widest;
   std::uint64_t part_cap = std::max<std::uint64_t>(1, std::min(cap, part));
@@ -132,19 +141,23 @@ SlabPlanner::Choice SlabPlanner::choose(const TensorMeta& tensor) {
     std::uint64_t band = tensor.chunk[0] * row_of(tensor.shape);
     if (band * widest < kItemLimit) c.grain = band;  // a chunk is decoded once
   }
-  // As many equal pieces as the cap asks for, so that no piece is left over that is too small to be worth a request.
+  // As many equal pieces as the cap asks for, so that no piece is left over that is too small to be worth a
+  // request.
   std::uint64_t part_most = std::max<std::uint64_t>(1, cap / c.grain) * c.grain;
   std::uint64_t pieces = ceil_div(part, part_most);
   c.piece = align_up(ceil_div(part, pieces), c.grain) * owners;
   return c;
 }
 
-// What one grain of a shared tensor needs; takes a finer grain if a band of chunks is too much for `capacity`.
+// What one grain of a shared tensor needs; takes a finer grain if a band of chunks is too much for
+// `capacity`.
 std::uint64_t SlabPlanner::smallest_need(const TensorMeta& tensor, Choice& c, std::uint64_t capacity) const {
   if (c.direct || c.largest.elements() == 0) return 0;
   std::uint64_t row = row_of(tensor.shape);
-  std::uint64_t fine = row_grain(tensor.shape.lengths(), std::max<std::uint64_t>(1, kSharedGrain / c.source_size));
-  if (tensor.chunked() && scale(tensor.chunk[0], row, 1) < kItemLimit / std::max(c.source_size, c.final_size)) {
+  std::uint64_t fine =
+      row_grain(tensor.shape.lengths(), std::max<std::uint64_t>(1, kSharedGrain / c.source_size));
+  if (tensor.chunked() &&
+      scale(tensor.chunk[0], row, 1) < kItemLimit / std::max(c.source_size, c.final_size)) {
     c.grain = tensor.chunk[0] * row;
     std::uint64_t need = grown(Need{}, c, tensor, std::min(c.grain, tensor.elements())).total(ranks_);
     if (need <= capacity) return need;
@@ -165,7 +178,8 @@ SlabPlanner::Need SlabPlanner::grown(const Need& need, const Choice& c, const Te
     out.strided = true;
     // Rows touched (one more where the range begins inside a row), each with the largest shard's part of it.
     std::uint64_t row = row_of(tensor.shape);
-    std::uint64_t rows = std::min(ceil_div(elements, row) + (c.grain % row == 0 ? 0 : 1), c.largest.extent[0]);
+    std::uint64_t rows =
+        std::min(ceil_div(elements, row) + (c.grain % row == 0 ? 0 : 1), c.largest.extent[0]);
     std::uint64_t local_row = c.largest.elements() / c.largest.extent[0];
     std::uint64_t arriving = std::min({elements, scale(rows, local_row, 1), c.largest.elements()});
     out.unpack_bytes += arriving * c.final_size;
@@ -174,8 +188,8 @@ SlabPlanner::Need SlabPlanner::grown(const Need& need, const Choice& c, const Te
 }
 
 void SlabPlanner::outline_rounds() {
-  // Direct pieces and windows are cut apart from each other, so that windows grow as large as staging allows, and then
-  // run side by side.
+  // Direct pieces and windows are cut apart from each other, so that windows grow as large as staging allows,
+  // and then run side by side.
   for (std::uint32_t t = 0; t < choices_.size(); ++t) {
     if (choices_[t].largest.elements() == 0) continue;
     if (choices_[t].direct) {
@@ -191,9 +205,11 @@ void SlabPlanner::outline_rounds() {
     RoundOutline& round = rounds_[r];
     if (r < direct_rounds_.size()) round.direct = std::move(direct_rounds_[r]);
     if (r < windows_.size()) round.window = std::move(windows_[r]);
-    for (const DirectPiece& piece : round.direct) round.steps.push_back({piece.tensor, direct_calls(piece.tensor)});
+    for (const DirectPiece& piece : round.direct)
+      round.steps.push_back({piece.tensor, direct_calls(piece.tensor)});
     for (const Segment& segment : round.window.segments) {
-      std::uint32_t calls = boxes_at_most(index_.tensors[segment.tensor].shape, choices_[segment.tensor].grain);
+      std::uint32_t calls =
+          boxes_at_most(index_.tensors[segment.tensor].shape, choices_[segment.tensor].grain);
       round.steps.push_back({segment.tensor, calls});
     }
   }
@@ -269,7 +285,8 @@ void SlabPlanner::outline_shared(std::uint32_t t) {
   }
 }
 
-FlatRange SlabPlanner::share_of(const Segment& segment, std::uint64_t window_bytes, std::uint64_t reader) const {
+FlatRange SlabPlanner::share_of(const Segment& segment, std::uint64_t window_bytes,
+                                std::uint64_t reader) const {
   const Choice& c = choices_[segment.tensor];
   std::uint64_t bytes = segment.range.size() * c.source_size;
   auto cut = [&](std::uint64_t i) {
@@ -282,7 +299,8 @@ FlatRange SlabPlanner::share_of(const Segment& segment, std::uint64_t window_byt
   return {cut(reader), cut(reader + 1)};
 }
 
-void SlabPlanner::plan_direct(const DirectPiece& piece, std::uint32_t step, LoadPlan& plan, Round& round) const {
+void SlabPlanner::plan_direct(const DirectPiece& piece, std::uint32_t step, LoadPlan& plan,
+                              Round& round) const {
   const Choice& c = choices_[piece.tensor];
   const ShardPlace& shard = plan.shards[piece.tensor];
   std::uint64_t cell = shard.box.elements();
@@ -295,7 +313,8 @@ void SlabPlanner::plan_direct(const DirectPiece& piece, std::uint32_t step, Load
     member = static_cast<std::uint64_t>(
         std::lower_bound(group.begin(), group.end(), static_cast<int>(plan.rank)) - group.begin());
   }
-  FlatRange mine{std::min(range.end, range.begin + member * part), std::min(range.end, range.begin + (member + 1) * part)};
+  FlatRange mine{std::min(range.end, range.begin + member * part),
+                 std::min(range.end, range.begin + (member + 1) * part)};
   std::uint64_t offset = shard.offset + mine.begin * c.final_size;
   for (Box& box : flat_boxes_in(shard.box, mine)) {
     std::uint64_t bytes = box.elements() * c.final_size;
@@ -314,8 +333,8 @@ void SlabPlanner::plan_direct(const DirectPiece& piece, std::uint32_t step, Load
   round.fills.push_back(std::move(fill));
 }
 
-void SlabPlanner::plan_reading(const Segment& segment, const Window& window, std::uint32_t step, LoadPlan& plan,
-                               Round& round) const {
+void SlabPlanner::plan_reading(const Segment& segment, const Window& window, std::uint32_t step,
+                               LoadPlan& plan, Round& round) const {
   const Choice& c = choices_[segment.tensor];
   const TensorMeta& tensor = index_.tensors[segment.tensor];
   const ShardPlace& own = plan.shards[segment.tensor];
@@ -328,31 +347,32 @@ void SlabPlanner::plan_reading(const Segment& segment, const Window& window, std
       place = {Space::stage, round.stage_bytes};
       round.stage_bytes += box.elements() * c.final_size;
     }
-    for_each_shard(tensor.shape, layout_.mesh(), c.layout, box, [&](const Dims& coordinate, const Box& shard) {
-      Box piece = intersect(box, shard);
-      bool to_self = shard == own.box;
-      if (to_self && !in_place) {
-        round.unpacks.push_back({segment.tensor, piece, place, box, {Space::shard, own.offset}, own.box});
-      }
-      if (to_self && c.replicas == 1) return;
-      FillItem send;
-      send.kind = FillItem::Kind::send;
-      send.tensor = segment.tensor;
-      send.bytes = piece.elements() * c.final_size;
-      send.box = piece;
-      if (contiguous_in(piece, box)) {
-        send.at = {place.space, place.offset + position_in(piece, box) * c.final_size};
-      } else {
-        send.at = {Space::stage, round.stage_bytes};
-        round.stage_bytes += send.bytes;
-        round.packs.push_back({segment.tensor, piece, place, box, send.at, piece});
-      }
-      for (int rank : ranks_along(layout_.mesh(), c.mask, layout_.mesh().rank_of(coordinate))) {
-        if (static_cast<std::uint64_t>(rank) == plan.rank) continue;
-        send.peer = static_cast<std::uint32_t>(rank);
-        round.fills.push_back(send);
-      }
-    });
+    for_each_shard(
+        tensor.shape, layout_.mesh(), c.layout, box, [&](const Dims& coordinate, const Box& shard) {
+          Box piece = intersect(box, shard);
+          bool to_self = shard == own.box;
+          if (to_self && !in_place) {
+            round.unpacks.push_back({segment.tensor, piece, place, box, {Space::shard, own.offset}, own.box});
+          }
+          if (to_self && c.replicas == 1) return;
+          FillItem send;
+          send.kind = FillItem::Kind::send;
+          send.tensor = segment.tensor;
+          send.bytes = piece.elements() * c.final_size;
+          send.box = piece;
+          if (contiguous_in(piece, box)) {
+            send.at = {place.space, place.offset + position_in(piece, box) * c.final_size};
+          } else {
+            send.at = {Space::stage, round.stage_bytes};
+            round.stage_bytes += send.bytes;
+            round.packs.push_back({segment.tensor, piece, place, box, send.at, piece});
+          }
+          for (int rank : ranks_along(layout_.mesh(), c.mask, layout_.mesh().rank_of(coordinate))) {
+            if (static_cast<std::uint64_t>(rank) == plan.rank) continue;
+            send.peer = static_cast<std::uint32_t>(rank);
+            round.fills.push_back(send);
+          }
+        });
     round.reads.push_back({segment.tensor, step, std::move(box), place});
   }
 }
@@ -374,7 +394,8 @@ void SlabPlanner::plan_receiving(const Segment& segment, const Window& window, L
   };
   // Cuts move down by up to a grain, so the reader after the one computed may hold the element.
   std::uint64_t first = scale(window_byte(hull.begin), ranks_, window.bytes);
-  std::uint64_t end = std::min(ranks_ - 1, scale(window_byte(hull.end) + c.grain * c.source_size, ranks_, window.bytes) + 1);
+  std::uint64_t end =
+      std::min(ranks_ - 1, scale(window_byte(hull.end) + c.grain * c.source_size, ranks_, window.bytes) + 1);
   for (std::uint64_t reader = first; reader <= end; ++reader) {
     if (reader == plan.rank) continue;
     for (const Box& box : flat_boxes(tensor.shape, share_of(segment, window.bytes, reader))) {
@@ -391,7 +412,8 @@ void SlabPlanner::plan_receiving(const Segment& segment, const Window& window, L
       } else {
         receive.at = {Space::stage, round.stage_bytes};
         round.stage_bytes += receive.bytes;
-        round.unpacks.push_back({segment.tensor, piece, receive.at, piece, {Space::shard, own.offset}, own.box});
+        round.unpacks.push_back(
+            {segment.tensor, piece, receive.at, piece, {Space::shard, own.offset}, own.box});
       }
       round.fills.push_back(std::move(receive));
     }
@@ -412,10 +434,10 @@ LoadPlan SlabPlanner::plan(std::uint64_t rank) const {
   for (const RoundOutline& outline : rounds_) {
     Round round;
     round.steps = outline.steps;
-    round.communicates = ranks_ > 1 && (!outline.window.segments.empty() ||
-                                        std::any_of(outline.direct.begin(), outline.direct.end(), [&](const DirectPiece& p) {
-                                          return choices_[p.tensor].replicas > 1;
-                                        }));
+    round.communicates =
+        ranks_ > 1 && (!outline.window.segments.empty() ||
+                       std::any_of(outline.direct.begin(), outline.direct.end(),
+                                   [&](const DirectPiece& p) { return choices_[p.tensor].replicas > 1; }));
     std::uint32_t step = 0;
     for (const DirectPiece& piece : outline.direct) plan_direct(piece, step++, plan, round);
     for (const Segment& segment : outline.window.segments) {
@@ -438,8 +460,9 @@ std::string SlabPlanner::why() const {
     if (!choices_[t].direct) shared_bytes += index_.tensors[t].bytes();
   }
   return fmt::format(
-      "every rank reads its own slab: {} tensors straight to their place, {} ({}) in merged requests and sent on", direct,
-      shared, format_bytes(shared_bytes));
+      "every rank reads its own slab: {} tensors straight to their place, {} ({}) in merged requests and "
+      "sent on",
+      direct, shared, format_bytes(shared_bytes));
 }
 
 }  // namespace slabload

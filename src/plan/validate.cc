@@ -16,7 +16,9 @@ std::uint64_t hash_box(std::uint64_t seed, const Box& box) {
   return seed;
 }
 
-bool inside(const Box& box, const Box& outer) { return box.ndim() == outer.ndim() && intersect(box, outer) == box; }
+bool inside(const Box& box, const Box& outer) {
+  return box.ndim() == outer.ndim() && intersect(box, outer) == box;
+}
 
 // The byte position of `box` in a dense buffer that holds `outer`, or nothing if it is not contiguous there.
 std::optional<std::uint64_t> contiguous_position(const Box& box, const Box& outer, std::uint64_t size) {
@@ -34,12 +36,17 @@ std::optional<std::uint64_t> contiguous_position(const Box& box, const Box& oute
 class Validator::RoundCheck {
  public:
   RoundCheck(Validator& validator, const LoadPlan& plan, std::size_t number)
-      : v_(validator), plan_(plan), number_(number), round_(plan.rounds[number]), baseline_(is_baseline(v_.params_.strategy)) {}
+      : v_(validator),
+        plan_(plan),
+        number_(number),
+        round_(plan.rounds[number]),
+        baseline_(is_baseline(v_.params_.strategy)) {}
 
   void run() {
     for (const ReadItem& read : round_.reads) check_read(read);
     for (const CopyItem& pack : round_.packs) check_pack(pack);
-    if (!round_.fills.empty() && !round_.communicates) wrong(round_.fills[0].tensor, "a transfer in a round without any");
+    if (!round_.fills.empty() && !round_.communicates)
+      wrong(round_.fills[0].tensor, "a transfer in a round without any");
     for (const FillItem& fill : round_.fills) check_fill(fill);
     // An all-gather sends what this round's reads have put in place.
     for (const auto& [tensor, own] : gathered_) {
@@ -61,7 +68,9 @@ class Validator::RoundCheck {
     bool early;  // there before the transfers
   };
 
-  [[noreturn]] void wrong(std::uint32_t tensor, const std::string& what) const { v_.wrong(plan_, number_, tensor, what); }
+  [[noreturn]] void wrong(std::uint32_t tensor, const std::string& what) const {
+    v_.wrong(plan_, number_, tensor, what);
+  }
   std::uint64_t size_of(std::uint32_t t) const { return dtype_size(plan_.dtypes[t]); }
   Box whole_of(std::uint32_t t) const { return whole_box(v_.index_.tensors[t].shape); }
 
@@ -87,7 +96,8 @@ class Validator::RoundCheck {
   void arrive(const Place& place, std::uint32_t t, const Box& box) {
     const ShardPlace& shard = plan_.shards[t];
     auto position = contiguous_position(box, shard.box, size_of(t));
-    if (!position || place.offset != shard.offset + *position) wrong(t, "lands at the wrong place " + box.text());
+    if (!position || place.offset != shard.offset + *position)
+      wrong(t, "lands at the wrong place " + box.text());
     v_.arrivals_[t].add(box);
   }
 
@@ -116,7 +126,8 @@ class Validator::RoundCheck {
     known(read.tensor);
     const TensorMeta& tensor = v_.index_.tensors[read.tensor];
     calls_.resize(round_.steps.size());
-    if (read.step >= calls_.size() || read.step < last_step_ || round_.steps[read.step].tensor != read.tensor ||
+    if (read.step >= calls_.size() || read.step < last_step_ ||
+        round_.steps[read.step].tensor != read.tensor ||
         ++calls_[read.step] > round_.steps[read.step].calls) {
       wrong(read.tensor, "a read outside the round's steps");
     }
@@ -147,7 +158,8 @@ class Validator::RoundCheck {
   }
 
   // Every message of a pair is numbered within the round, on both sides.
-  std::uint64_t message(std::uint64_t from, std::uint64_t to, std::uint64_t sequence, const FillItem& fill) const {
+  std::uint64_t message(std::uint64_t from, std::uint64_t to, std::uint64_t sequence,
+                        const FillItem& fill) const {
     std::uint64_t hash = mix_hash(mix_hash(mix_hash(mix_hash(1, from), to), number_), sequence);
     return hash_box(mix_hash(mix_hash(hash, fill.tensor), fill.bytes), fill.box);
   }
@@ -157,10 +169,13 @@ class Validator::RoundCheck {
     limit(fill.tensor, fill.bytes);
     bool pair = fill.kind == FillItem::Kind::send || fill.kind == FillItem::Kind::receive;
     if (!pair) return check_collective(fill);
-    if (fill.bytes != fill.box.elements() * size_of(fill.tensor)) wrong(fill.tensor, "a message of another size");
-    if (fill.peer == plan_.rank || fill.peer >= v_.layout_.mesh().ranks()) wrong(fill.tensor, "a message to no rank");
+    if (fill.bytes != fill.box.elements() * size_of(fill.tensor))
+      wrong(fill.tensor, "a message of another size");
+    if (fill.peer == plan_.rank || fill.peer >= v_.layout_.mesh().ranks())
+      wrong(fill.tensor, "a message to no rank");
     if (fill.kind == FillItem::Kind::send) {
-      if (!is_there(fill.at, fill.tensor, fill.box, true)) wrong(fill.tensor, "sends what is not there " + fill.box.text());
+      if (!is_there(fill.at, fill.tensor, fill.box, true))
+        wrong(fill.tensor, "sends what is not there " + fill.box.text());
       v_.sent_ += message(plan_.rank, fill.peer, sends_[fill.peer]++, fill);
       return;
     }
@@ -178,12 +193,15 @@ class Validator::RoundCheck {
     auto self = std::find(group.begin(), group.end(), static_cast<int>(plan_.rank));
     if (self == group.end()) wrong(fill.tensor, "a collective of a group it is not in");
     auto me = static_cast<std::uint64_t>(self - group.begin());
-    std::uint64_t item = mix_hash(mix_hash(mix_hash(static_cast<std::uint64_t>(fill.kind), fill.tensor), fill.bytes), number_);
+    std::uint64_t item =
+        mix_hash(mix_hash(mix_hash(static_cast<std::uint64_t>(fill.kind), fill.tensor), fill.bytes), number_);
     item = mix_hash(mix_hash(mix_hash(item, fill.part), fill.peer), fill.range.begin);
     v_.chains_[fill.group] = mix_hash(v_.chains_[fill.group], item);
     std::uint64_t size = size_of(fill.tensor);
-    if (fill.range.empty() || fill.bytes != fill.range.size() * size) wrong(fill.tensor, "a collective of another size");
-    fill.kind == FillItem::Kind::all_gather ? check_all_gather(fill, me, group.size()) : check_broadcast(fill, me, group.size());
+    if (fill.range.empty() || fill.bytes != fill.range.size() * size)
+      wrong(fill.tensor, "a collective of another size");
+    fill.kind == FillItem::Kind::all_gather ? check_all_gather(fill, me, group.size())
+                                            : check_broadcast(fill, me, group.size());
   }
 
   void check_all_gather(const FillItem& fill, std::uint64_t me, std::uint64_t members) {
@@ -196,8 +214,10 @@ class Validator::RoundCheck {
     std::uint64_t length = fill.range.size();
     std::uint64_t part = std::min(length, fill.part / size);
     if (part < ceil_div(length, members)) wrong(fill.tensor, "an all-gather that leaves a gap");
-    FlatRange own{fill.range.begin + std::min(length, me * part), fill.range.begin + std::min(length, (me + 1) * part)};
-    for (const FlatRange& range : {FlatRange{fill.range.begin, own.begin}, FlatRange{own.end, fill.range.end}}) {
+    FlatRange own{fill.range.begin + std::min(length, me * part),
+                  fill.range.begin + std::min(length, (me + 1) * part)};
+    for (const FlatRange& range :
+         {FlatRange{fill.range.begin, own.begin}, FlatRange{own.end, fill.range.end}}) {
       for (const Box& box : flat_boxes_in(shard.box, range)) v_.arrivals_[fill.tensor].add(box);
     }
     Coverage& gathered = gathered_[fill.tensor];
@@ -206,12 +226,14 @@ class Validator::RoundCheck {
 
   void check_broadcast(const FillItem& fill, std::uint64_t me, std::uint64_t members) {
     Shape shape = v_.index_.tensors[fill.tensor].shape;
-    if (fill.peer >= members || fill.range.end > shape.elements() || fill.at.space == Space::shard || !baseline_) {
+    if (fill.peer >= members || fill.range.end > shape.elements() || fill.at.space == Space::shard ||
+        !baseline_) {
       wrong(fill.tensor, "a broadcast of what is not there");
     }
     Whole& of = whole(fill.at, fill.tensor, fill.range.begin);
     if (fill.peer == me) {
-      if (!of.held.is_exactly(whole_of(fill.tensor))) wrong(fill.tensor, "a broadcast of what has not been read");
+      if (!of.held.is_exactly(whole_of(fill.tensor)))
+        wrong(fill.tensor, "a broadcast of what has not been read");
       return;
     }
     hold(fill.at, fill.tensor, fill.bytes, Box{}, false);
@@ -241,7 +263,8 @@ class Validator::RoundCheck {
     std::vector<std::size_t> order(regions_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tie(regions_[a].space, regions_[a].offset) < std::tie(regions_[b].space, regions_[b].offset);
+      return std::tie(regions_[a].space, regions_[a].offset) <
+             std::tie(regions_[b].space, regions_[b].offset);
     });
     for (std::size_t i = 1; i < order.size(); ++i) {
       const Region& before = regions_[order[i - 1]];
@@ -267,18 +290,24 @@ class Validator::RoundCheck {
 };
 
 Validator::Validator(const TensorIndex& index, const Layout& layout, const PlanParams& params)
-    : index_(index), layout_(layout), params_(params), added_(layout.mesh().ranks()), reads_(index.tensors.size()) {
+    : index_(index),
+      layout_(layout),
+      params_(params),
+      added_(layout.mesh().ranks()),
+      reads_(index.tensors.size()) {
   for (const TensorMeta& tensor : index.tensors) resolved_.push_back(layout.resolve(tensor));
 }
 
-void Validator::wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor, const std::string& what) const {
+void Validator::wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor,
+                      const std::string& what) const {
   fail(Status::internal, "the plan is wrong: rank {}, round {}, tensor {}: {}", plan.rank, round,
        tensor < index_.tensors.size() ? printable(index_.tensors[tensor].name) : "?", what);
 }
 
 void Validator::add(const LoadPlan& plan) {
   std::size_t tensors = index_.tensors.size();
-  if (plan.rank >= added_.size() || added_[plan.rank]) wrong(plan, 0, 0, "a rank that is not there, or twice");
+  if (plan.rank >= added_.size() || added_[plan.rank])
+    wrong(plan, 0, 0, "a rank that is not there, or twice");
   added_[plan.rank] = true;
   if (plan.shards.size() != tensors || plan.dtypes.size() != tensors || plan.replicas.size() != tensors) {
     wrong(plan, 0, 0, "another number of tensors");
@@ -293,8 +322,10 @@ void Validator::add(const LoadPlan& plan) {
   for (std::size_t g = 0; g < chains_.size(); ++g) {
     std::uint64_t identity = mix_hash(g, 7);
     for (int member : plan.groups[g]) identity = mix_hash(identity, static_cast<std::uint64_t>(member));
-    GroupRecord& record = groups_.try_emplace(identity, GroupRecord{chains_[g], 0, plan.groups[g].size()}).first->second;
-    if (record.chain != chains_[g]) wrong(plan, 0, 0, "it disagrees with another member of its group on a transfer");
+    GroupRecord& record =
+        groups_.try_emplace(identity, GroupRecord{chains_[g], 0, plan.groups[g].size()}).first->second;
+    if (record.chain != chains_[g])
+      wrong(plan, 0, 0, "it disagrees with another member of its group on a transfer");
     ++record.seen;
   }
   for (std::uint32_t t = 0; t < tensors; ++t) {
@@ -329,15 +360,18 @@ void Validator::check_shards(const LoadPlan& plan) const {
 
 void Validator::check_budget(const LoadPlan& plan) const {
   if (plan.slots < 1 || plan.slots > 2) wrong(plan, 0, 0, fmt::format("{} slots of staging", plan.slots));
-  if (plan.every_rank_reads != (params_.strategy == "every-rank")) wrong(plan, 0, 0, "it misstates who reads");
+  if (plan.every_rank_reads != (params_.strategy == "every-rank"))
+    wrong(plan, 0, 0, "it misstates who reads");
   if (is_baseline(params_.strategy)) return;
   bool converts = std::any_of(index_.tensors.begin(), index_.tensors.end(),
                               [&](const TensorMeta& tensor) { return is_converted(tensor, params_.cast); });
   std::uint64_t scratch = converts ? conversion_scratch(params_.staging) : 0;
   std::uint64_t slot = params_.staging < scratch ? 0 : (params_.staging - scratch) / plan.slots;
   if (plan.keep_bytes != 0 || plan.stage_bytes > slot || scratch > params_.staging) {
-    wrong(plan, 0, 0, fmt::format("{} of staging in {} slots, the budget is {} with {} for conversions", format_bytes(plan.stage_bytes),
-                                  plan.slots, format_bytes(params_.staging), format_bytes(scratch)));
+    wrong(plan, 0, 0,
+          fmt::format("{} of staging in {} slots, the budget is {} with {} for conversions",
+                      format_bytes(plan.stage_bytes), plan.slots, format_bytes(params_.staging),
+                      format_bytes(scratch)));
   }
 }
 
@@ -359,18 +393,22 @@ void Validator::check_outline(const LoadPlan& plan) {
 
 void Validator::finish() const {
   std::uint64_t ranks = layout_.mesh().ranks();
-  if (plans_ != ranks) fail(Status::internal, "the plan is wrong: {} of {} ranks were checked", plans_, ranks);
-  if (sent_ != received_) fail(Status::internal, "the plan is wrong: messages sent and received do not match");
+  if (plans_ != ranks)
+    fail(Status::internal, "the plan is wrong: {} of {} ranks were checked", plans_, ranks);
+  if (sent_ != received_)
+    fail(Status::internal, "the plan is wrong: messages sent and received do not match");
   std::uint64_t times = params_.strategy == "every-rank" ? ranks : 1;
   for (std::size_t t = 0; t < reads_.size(); ++t) {
     bool in_file = index_.tensors[t].storage != StorageKind::fill || is_baseline(params_.strategy);
     Box whole = whole_box(index_.tensors[t].shape);
     if (!reads_[t].is_exactly(whole, in_file ? times : 0)) {
-      fail(Status::internal, "the plan is wrong: tensor {} is not read exactly {} time(s)", printable(index_.tensors[t].name), times);
+      fail(Status::internal, "the plan is wrong: tensor {} is not read exactly {} time(s)",
+           printable(index_.tensors[t].name), times);
     }
   }
   for (const auto& [identity, record] : groups_) {
-    if (record.seen != record.members) fail(Status::internal, "the plan is wrong: a group's members name different groups");
+    if (record.seen != record.members)
+      fail(Status::internal, "the plan is wrong: a group's members name different groups");
   }
 }
 

@@ -12,11 +12,13 @@
 
 namespace slabload {
 
-// Takes the plans of all ranks, one by one in any order, and then gives a verdict. Checks: every element of every shard
-// arrives exactly once at its place; what is sent, gathered or copied is there by then; every element of the selection is read as often as the strategy claims (once; by
-// every-rank once per rank); sends match receives in order, size and content; the members of a group agree on every
-// all-gather and broadcast; no place is used twice in a round; staging and the scratch of conversions stay within
-// the budget; no item reaches 1 GiB; all ranks have the same rounds and steps; replicas are named right. Memory: tensors + groups, not tensors x ranks.
+// Takes the plans of all ranks, one by one in any order, and then gives a verdict. Checks: every element of
+// every shard arrives exactly once at its place; what is sent, gathered or copied is there by then; every
+// element of the selection is read as often as the strategy claims (once; by every-rank once per rank); sends
+// match receives in order, size and content; the members of a group agree on every all-gather and broadcast;
+// no place is used twice in a round; staging and the scratch of conversions stay within the budget; no item
+// reaches 1 GiB; all ranks have the same rounds and steps; replicas are named right. Memory: tensors +
+// groups, not tensors x ranks.
 class Validator {
  public:
   Validator(const TensorIndex& index, const Layout& layout, const PlanParams& params);
@@ -37,28 +39,30 @@ class Validator {
   void check_shards(const LoadPlan& plan) const;
   void check_budget(const LoadPlan& plan) const;
   void check_outline(const LoadPlan& plan);
-  [[noreturn]] void wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor, const std::string& what) const;
+  [[noreturn]] void wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor,
+                          const std::string& what) const;
 
   const TensorIndex& index_;
   const Layout& layout_;
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
   std::uint64_t plans_ = 0;
-  std::vector<bool> added_;              // per rank
-  std::vector<Coverage> reads_;          // per tensor, over all ranks
-  std::vector<Coverage> arrivals_;       // per tensor, of the rank being added
-  std::unordered_map<std::uint32_t, Whole> kept_;  // of the rank being added: what a baseline keeps beyond a round
-  std::uint64_t sent_ = 0;               // hash sums over all messages
+  std::vector<bool> added_;         // per rank
+  std::vector<Coverage> reads_;     // per tensor, over all ranks
+  std::vector<Coverage> arrivals_;  // per tensor, of the rank being added
+  std::unordered_map<std::uint32_t, Whole>
+      kept_;                // of the rank being added: what a baseline keeps beyond a round
+  std::uint64_t sent_ = 0;  // hash sums over all messages
   std::uint64_t received_ = 0;
   struct GroupRecord {
-    std::uint64_t chain = 0;    // hash of its transfers in order, as the first member has them
-    std::uint64_t seen = 0;     // members added
+    std::uint64_t chain = 0;  // hash of its transfers in order, as the first member has them
+    std::uint64_t seen = 0;   // members added
     std::uint64_t members = 0;
   };
   std::map<std::uint64_t, GroupRecord> groups_;  // by a hash of the group's number and members
   std::vector<std::uint64_t> chains_;            // of the rank being added, per group
   std::uint64_t rounds_ = 0;
-  std::uint64_t outline_ = 0;            // hash of the rounds' steps
+  std::uint64_t outline_ = 0;  // hash of the rounds' steps
 };
 
 }  // namespace slabload

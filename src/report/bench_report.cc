@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/bytes.h"
-#include "plan/planner.h"
 #include "base/error.h"
+#include "plan/planner.h"
 #include "report/json_text.h"
 
 namespace slabload {

@@ -168,8 +168,9 @@ std::string to_text(const LoadReport& report) {
   };
   figure("selected", fmt::format("{} ({} B) in {} tensors", format_bytes(report.selected_bytes),
                                  report.selected_bytes, report.tensors));
-  figure("start-up", fmt::format("{:.4f} s (open + plan, slowest rank); of plan, making memory present {:.4f} s",
-                                 startup_s(report), memory_s(report)));
+  figure("start-up",
+         fmt::format("{:.4f} s (open + plan, slowest rank); of plan, making memory present {:.4f} s",
+                     startup_s(report), memory_s(report)));
   figure("read amplification", fmt::format("{:.3f}", report.read_amplification()));
   figure("read requests", fmt::format("{}", report.read_requests()));
   figure("largest read share / mean", fmt::format("{:.3f}", report.read_share_max_over_mean()));

@@ -25,14 +25,15 @@ struct LoadReport {
   // What was asked, and why it was done so.
   std::string version, checkpoint, mesh, layout, strategy, strategy_why, device, fabric, io;
   std::vector<std::string> hints;
-  std::vector<std::string> notes;  // a '#' line each: narrowing casts, byte order converted, skipped objects, ...
+  std::vector<std::string>
+      notes;  // a '#' line each: narrowing casts, byte order converted, skipped objects, ...
   bool baseline = false;
   std::uint64_t ranks = 0, hosts = 0, ranks_per_node = 0;
   std::uint64_t tensors = 0, tensors_verified = 0, tensors_unverified = 0;
   std::vector<WrongTensor> wrong;
   std::uint64_t selected_bytes = 0;  // stored bytes of the selected tensors, each counted once
   std::uint64_t rounds = 0, staging_budget = 0;
-  double bound_s = 0;                // 0 if no bandwidth was given
+  double bound_s = 0;  // 0 if no bandwidth was given
   std::vector<RankStats> per_rank;
 
   // Derived from per_rank.
@@ -45,7 +46,7 @@ struct LoadReport {
   std::uint64_t shard_bytes_max() const;
   std::uint64_t rss_peak_max() const;
   std::uint64_t rss_peak_rank() const;
-  double total_s() const;                   // the slowest rank's total
+  double total_s() const;  // the slowest rank's total
   std::vector<PhaseSummary> phases() const;
 };
 

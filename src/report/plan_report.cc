@@ -11,8 +11,9 @@ std::string row(const char* name, const RankSpread& spread, std::uint64_t ranks,
   auto show = [&](double value) {
     return bytes ? format_bytes(static_cast<std::uint64_t>(value)) : fmt::format("{:.1f}", value);
   };
-  return fmt::format("  {:<22} {:>12} {:>12} {:>12} {:>10} {:>14}\n", name, show(static_cast<double>(spread.min)),
-                     show(spread.mean(ranks)), show(static_cast<double>(spread.max)), spread.max_rank,
+  return fmt::format("  {:<22} {:>12} {:>12} {:>12} {:>10} {:>14}\n", name,
+                     show(static_cast<double>(spread.min)), show(spread.mean(ranks)),
+                     show(static_cast<double>(spread.max)), spread.max_rank,
                      show(static_cast<double>(spread.sum)));
 }
 
@@ -20,12 +21,14 @@ std::string row(const char* name, const RankSpread& spread, std::uint64_t ranks,
 
 std::string to_text(const PlanReport& report) {
   const PlanSummary& s = report.summary;
-  std::string out = fmt::format("# slabload {} plan\n# checkpoint {}\n# mesh {}  layout {}  ranks {}\n# strategy {}: {}\n",
-                                report.version, printable(report.checkpoint), report.mesh, printable(report.layout), s.ranks,
-                                report.strategy, s.why);
+  std::string out =
+      fmt::format("# slabload {} plan\n# checkpoint {}\n# mesh {}  layout {}  ranks {}\n# strategy {}: {}\n",
+                  report.version, printable(report.checkpoint), report.mesh, printable(report.layout),
+                  s.ranks, report.strategy, s.why);
   for (const std::string& note : report.notes) out += "# " + note + "\n";
   out += "#\n";
-  out += fmt::format("  {:<22} {:>12} {:>12} {:>12} {:>10} {:>14}\n", "per rank", "min", "mean", "max", "max rank", "all ranks");
+  out += fmt::format("  {:<22} {:>12} {:>12} {:>12} {:>10} {:>14}\n", "per rank", "min", "mean", "max",
+                     "max rank", "all ranks");
   out += row("read", s.read_bytes, s.ranks, true);
   out += row("read requests", s.requests, s.ranks, false);
   out += row("received", s.received_bytes, s.ranks, true);
@@ -34,22 +37,25 @@ std::string to_text(const PlanReport& report) {
   out += row("staging", s.staging_bytes, s.ranks, true);
   out += row("peak (shards+staging)", s.peak_bytes, s.ranks, true);
   if (report.keep_ranks) {
-    out += fmt::format("#\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n", "rank", "read",
-                       "requests", "received", "sent", "peak", "", "(B)", "", "(B)", "(B)", "(B)");
+    out += fmt::format(
+        "#\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n", "rank",
+        "read", "requests", "received", "sent", "peak", "", "(B)", "", "(B)", "(B)", "(B)");
     for (std::size_t rank = 0; rank < report.per_rank.size(); ++rank) {
       const RankFigures& f = report.per_rank[rank];
-      out += fmt::format("  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n", rank, f.read_bytes, f.requests, f.received_bytes,
-                         f.sent_bytes, f.peak_bytes());
+      out += fmt::format("  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n", rank, f.read_bytes, f.requests,
+                         f.received_bytes, f.sent_bytes, f.peak_bytes());
     }
   }
   out += "#\n";
-  out += fmt::format("# tensors {}  selected {} ({} bytes)\n", s.tensors, format_bytes(s.selected_bytes), s.selected_bytes);
+  out += fmt::format("# tensors {}  selected {} ({} bytes)\n", s.tensors, format_bytes(s.selected_bytes),
+                     s.selected_bytes);
   out += fmt::format("# read amplification {:.3f}\n", s.amplification());
   out += fmt::format("# largest read share over the mean {:.4f}\n", s.share_max_over_mean());
   out += fmt::format("# rounds {}  staging budget {}\n", s.rounds, format_binary(report.staging_budget));
   out += report.bound_s > 0 ? fmt::format("# time bound {:.3f} s\n", report.bound_s)
                             : "# time bound unknown (give --cost fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s)\n";
-  out += s.validated ? "# plan valid: every element arrives once, every byte is read as often as stated, sends match receives\n"
+  out += s.validated ? "# plan valid: every element arrives once, every byte is read as often as stated, "
+                       "sends match receives\n"
                      : "# plan not validated\n";
   return out;
 }
@@ -57,7 +63,8 @@ std::string to_text(const PlanReport& report) {
 std::string to_json(const PlanReport& report) {
   const PlanSummary& s = report.summary;
   auto spread = [&](const RankSpread& v) {
-    return Json{{"min", v.min}, {"mean", v.mean(s.ranks)}, {"max", v.max}, {"max_rank", v.max_rank}, {"sum", v.sum}};
+    return Json{
+        {"min", v.min}, {"mean", v.mean(s.ranks)}, {"max", v.max}, {"max_rank", v.max_rank}, {"sum", v.sum}};
   };
   Json json;
   json["schema_version"] = 1;
@@ -101,8 +108,9 @@ std::string explain_text(const TensorMeta& tensor, const Layout& layout) {
   TensorLayout resolved = layout.resolve(tensor);
   const Mesh& mesh = layout.mesh();
   const LayoutRule& rule = layout.rules().at(resolved.rule);
-  std::string out = fmt::format("tensor {}\n  dtype {}  shape {}  {} bytes, {}\n", printable(tensor.name), dtype_name(tensor.dtype),
-                                tensor.shape.text(), tensor.bytes(), storage_name(tensor.storage));
+  std::string out = fmt::format("tensor {}\n  dtype {}  shape {}  {} bytes, {}\n", printable(tensor.name),
+                                dtype_name(tensor.dtype), tensor.shape.text(), tensor.bytes(),
+                                storage_name(tensor.storage));
   out += fmt::format("  layout {}, rule {}: ", printable(layout.name()),
                      rule.match.empty() ? "default" : "'" + printable(rule.match) + "'");
   for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
@@ -113,12 +121,14 @@ std::string explain_text(const TensorMeta& tensor, const Layout& layout) {
   std::uint64_t first_rank = 0;
   auto flush = [&](std::uint64_t end) {
     if (last.empty()) return;
-    std::string ranks = end - first_rank == 1 ? fmt::format("rank {}", first_rank) : fmt::format("ranks {}-{}", first_rank, end - 1);
+    std::string ranks = end - first_rank == 1 ? fmt::format("rank {}", first_rank)
+                                              : fmt::format("ranks {}-{}", first_rank, end - 1);
     out += fmt::format("  {:<16} {}\n", ranks, last);
   };
   for (std::uint64_t rank = 0; rank < mesh.ranks(); ++rank) {
     Box box = local_box(tensor.shape, mesh, resolved, mesh.coordinate(rank));
-    std::string text = fmt::format("{}  {} elements{}", box.text(), box.elements(), box.empty() ? " (empty)" : "");
+    std::string text =
+        fmt::format("{}  {} elements{}", box.text(), box.elements(), box.empty() ? " (empty)" : "");
     if (text != last) {
       flush(rank);
       last = text;

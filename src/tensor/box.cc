@@ -20,7 +20,9 @@ std::string Box::text() const {
   return out + "]";
 }
 
-Box whole_box(const Shape& shape) { return {Dims(shape.ndim(), 0), shape.lengths()}; }
+Box whole_box(const Shape& shape) {
+  return {Dims(shape.ndim(), 0), shape.lengths()};
+}
 
 Box intersect(const Box& a, const Box& b) {
   Box out{Dims(a.ndim(), 0), Dims(a.ndim(), 0)};

@@ -33,19 +33,20 @@ struct FlatRange {
   bool empty() const { return begin >= end; }
 };
 
-// The boxes that make up a flat range of `shape`, in flat order, at most 2*ndim-1 of them. A box is contiguous in the
-// flattened shape, and the boxes follow each other without a gap. A 0-d shape gives one 0-d box.
+// The boxes that make up a flat range of `shape`, in flat order, at most 2*ndim-1 of them. A box is
+// contiguous in the flattened shape, and the boxes follow each other without a gap. A 0-d shape gives one 0-d
+// box.
 std::vector<Box> flat_boxes(const Shape& shape, FlatRange range);
 
-// The part of `outer` that the flat range of `outer` (numbered within it) covers, as boxes in the coordinates of the
-// tensor that `outer` lies in.
+// The part of `outer` that the flat range of `outer` (numbered within it) covers, as boxes in the coordinates
+// of the tensor that `outer` lies in.
 std::vector<Box> flat_boxes_in(const Box& outer, FlatRange range);
 
 // The flat index of coordinate `at` in a shape.
 std::uint64_t flat_index(const Shape& shape, const Dims& at);
 
-// The contiguous runs of a box in the flattened tensor: each `length` elements long, `count` of them. The first starts
-// at flat_index(shape, box.start). One run means the box is contiguous in the file.
+// The contiguous runs of a box in the flattened tensor: each `length` elements long, `count` of them. The
+// first starts at flat_index(shape, box.start). One run means the box is contiguous in the file.
 struct RunPattern {
   std::uint64_t length;
   std::uint64_t count;

@@ -58,7 +58,8 @@ inline std::uint64_t put_together(Parts parts, FloatFormat format) {
   int last_place = top_bit + parts.exponent - format.mantissa_bits;
   if (last_place < lowest) last_place = lowest;
   std::uint64_t rounded = shift_right_rounded(parts.significand, last_place - parts.exponent);
-  // A carry out of the mantissa moves into the exponent field by itself: that is what the encoding is made for.
+  // A carry out of the mantissa moves into the exponent field by itself: that is what the encoding is made
+  // for.
   std::uint64_t hidden = std::uint64_t{1} << format.mantissa_bits;
   std::uint64_t magnitude = rounded;
   if (rounded >= hidden) {
@@ -86,11 +87,19 @@ void swap_bytes(void* data, std::uint64_t count, std::uint32_t size) {
     }
   };
   switch (size) {
-    case 1: break;
-    case 2: swap_all(std::uint16_t{}, [](std::uint16_t w) { return __builtin_bswap16(w); }); break;
-    case 4: swap_all(std::uint32_t{}, [](std::uint32_t w) { return __builtin_bswap32(w); }); break;
-    case 8: swap_all(std::uint64_t{}, [](std::uint64_t w) { return __builtin_bswap64(w); }); break;
-    default: fail(Status::internal, "no byte order for elements of {} bytes", size);
+    case 1:
+      break;
+    case 2:
+      swap_all(std::uint16_t{}, [](std::uint16_t w) { return __builtin_bswap16(w); });
+      break;
+    case 4:
+      swap_all(std::uint32_t{}, [](std::uint32_t w) { return __builtin_bswap32(w); });
+      break;
+    case 8:
+      swap_all(std::uint64_t{}, [](std::uint64_t w) { return __builtin_bswap64(w); });
+      break;
+    default:
+      fail(Status::internal, "no byte order for elements of {} bytes", size);
   }
 }
 

@@ -1,5 +1,5 @@
-// Conversions on bit patterns: byte order, and casts between floating types. The bodies are exact and the same
-// everywhere, so that a host and a GPU agree bit for bit.
+// Conversions on bit patterns: byte order, and casts between floating types. The bodies are exact and the
+// same everywhere, so that a host and a GPU agree bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ bool can_cast(DType from, DType to);
 // True if some values of `from` are not values of `to`.
 bool is_narrowing(DType from, DType to);
 
-// Casts `count` elements. Rounds to nearest, ties to even; overflow becomes infinity; a NaN stays a NaN (quiet, its
-// upper payload bits kept). `in` and `out` do not overlap. can_cast(from, to) holds.
+// Casts `count` elements. Rounds to nearest, ties to even; overflow becomes infinity; a NaN stays a NaN
+// (quiet, its upper payload bits kept). `in` and `out` do not overlap. can_cast(from, to) holds.
 void cast_elements(DType from, DType to, const void* in, std::uint64_t count, void* out);
 
 }  // namespace slabload

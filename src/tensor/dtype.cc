@@ -32,13 +32,21 @@ constexpr std::array<Row, kDTypeCount> kRows{{
     {1, "bool", "BOOL", {}},
 }};
 
-const Row& row(DType dtype) { return kRows.at(static_cast<std::size_t>(dtype)); }
+const Row& row(DType dtype) {
+  return kRows.at(static_cast<std::size_t>(dtype));
+}
 
 }  // namespace
 
-std::uint32_t dtype_size(DType dtype) { return row(dtype).size; }
-std::string_view dtype_name(DType dtype) { return row(dtype).name; }
-std::string_view safetensors_name(DType dtype) { return row(dtype).safetensors; }
+std::uint32_t dtype_size(DType dtype) {
+  return row(dtype).size;
+}
+std::string_view dtype_name(DType dtype) {
+  return row(dtype).name;
+}
+std::string_view safetensors_name(DType dtype) {
+  return row(dtype).safetensors;
+}
 
 std::optional<DType> parse_dtype(std::string_view name) {
   if (name == "fp64") return DType::f64;
@@ -50,7 +58,11 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_float(DType dtype) { return row(dtype).format.exponent_bits != 0; }
-FloatFormat float_format(DType dtype) { return row(dtype).format; }
+bool is_float(DType dtype) {
+  return row(dtype).format.exponent_bits != 0;
+}
+FloatFormat float_format(DType dtype) {
+  return row(dtype).format;
+}
 
 }  // namespace slabload

@@ -8,7 +8,21 @@
 namespace slabload {
 
 enum class DType : std::uint8_t {
-  f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8_e4m3,
+  f8_e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
 };
 inline constexpr int kDTypeCount = 15;
 
@@ -26,8 +40,8 @@ std::optional<DType> parse_dtype(std::string_view name);
 
 bool is_float(DType dtype);
 
-// Bits of exponent and mantissa of a floating type (IEEE layout; f8_e4m3 is the "fn" variant: no infinity, one NaN
-// pattern per sign).
+// Bits of exponent and mantissa of a floating type (IEEE layout; f8_e4m3 is the "fn" variant: no infinity,
+// one NaN pattern per sign).
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;

@@ -7,7 +7,9 @@
 
 namespace slabload {
 
-std::uint64_t Shape::elements() const { return elements_from(0); }
+std::uint64_t Shape::elements() const {
+  return elements_from(0);
+}
 
 std::uint64_t Shape::elements_from(std::size_t first) const {
   std::uint64_t product = 1;
@@ -28,7 +30,11 @@ std::optional<std::uint64_t> Shape::checked_elements() const {
   return empty ? 0 : product;
 }
 
-std::string dims_text(const Dims& dims) { return fmt::format("({})", fmt::join(dims, ", ")); }
-std::string Shape::text() const { return dims_text(lengths_); }
+std::string dims_text(const Dims& dims) {
+  return fmt::format("({})", fmt::join(dims, ", "));
+}
+std::string Shape::text() const {
+  return dims_text(lengths_);
+}
 
 }  // namespace slabload

@@ -6,7 +6,8 @@
 namespace slabload {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "slabload writes little-endian files from memory as it is");
+static_assert(std::endian::native == std::endian::little,
+              "slabload writes little-endian files from memory as it is");
 
 inline std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -15,16 +16,16 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Clears the top exponent bit of every lane that is a NaN: exponent and mantissa above the infinity's pattern (for
-// f8_e4m3, which has no infinity: all ones).
+// Clears the top exponent bit of every lane that is a NaN: exponent and mantissa above the infinity's pattern
+// (for f8_e4m3, which has no infinity: all ones).
 template <typename Lane>
 inline Lane without_nan(Lane bits, Lane magnitude_mask, Lane largest_number, Lane top_exponent_bit) {
   return (bits & magnitude_mask) > largest_number ? static_cast<Lane>(bits & ~top_exponent_bit) : bits;
 }
 
 template <typename Lane, bool kBool, bool kFloat>
-void fill_lanes(std::uint64_t key, std::uint64_t begin, std::uint64_t count, Lane mask, Lane largest, Lane top,
-                Lane* out) {
+void fill_lanes(std::uint64_t key, std::uint64_t begin, std::uint64_t count, Lane mask, Lane largest,
+                Lane top, Lane* out) {
   constexpr std::uint64_t kLanes = 8 / sizeof(Lane);
   auto finish = [&](Lane bits) -> Lane {
     if constexpr (kBool) return bits & 1;
@@ -78,10 +79,14 @@ SyntheticTensor::SyntheticTensor(std::uint64_t seed, std::string_view name, DTyp
 
 void SyntheticTensor::fill(std::uint64_t begin, std::uint64_t count, void* out) const {
   switch (dtype_size(dtype_)) {
-    case 1: return fill_type<std::uint8_t>(key_, dtype_, begin, count, out);
-    case 2: return fill_type<std::uint16_t>(key_, dtype_, begin, count, out);
-    case 4: return fill_type<std::uint32_t>(key_, dtype_, begin, count, out);
-    default: return fill_type<std::uint64_t>(key_, dtype_, begin, count, out);
+    case 1:
+      return fill_type<std::uint8_t>(key_, dtype_, begin, count, out);
+    case 2:
+      return fill_type<std::uint16_t>(key_, dtype_, begin, count, out);
+    case 4:
+      return fill_type<std::uint32_t>(key_, dtype_, begin, count, out);
+    default:
+      return fill_type<std::uint64_t>(key_, dtype_, begin, count, out);
   }
 }
 

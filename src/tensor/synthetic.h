@@ -1,5 +1,5 @@
-// Synthetic tensor values: a pure function of seed, tensor name and flat index, so that any part of any tensor can be
-// made, or checked, on any rank without a file.
+// Synthetic tensor values: a pure function of seed, tensor name and flat index, so that any part of any
+// tensor can be made, or checked, on any rank without a file.
 //
 // The formula (an independent copy of it is in the tests; it is part of the file format of `generate`):
 //   key   = FNV-1a 64 of the name's bytes, started at 14695981039346656037 ^ mix(seed)

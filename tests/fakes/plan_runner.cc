@@ -27,18 +27,20 @@ struct Memory {
     written.assign(size, 0);
   }
   void check(std::uint64_t offset, std::uint64_t size) const {
-    require(size <= bytes.size() && offset <= bytes.size() - size, "bytes {}+{} are outside a space of {}", offset, size,
-            bytes.size());
+    require(size <= bytes.size() && offset <= bytes.size() - size, "bytes {}+{} are outside a space of {}",
+            offset, size, bytes.size());
   }
   void put(std::uint64_t offset, const std::string& data) {
     check(offset, data.size());
-    require(written.find('\1', offset) >= offset + data.size(), "bytes {}+{} are written twice", offset, data.size());
+    require(written.find('\1', offset) >= offset + data.size(), "bytes {}+{} are written twice", offset,
+            data.size());
     written.replace(offset, data.size(), data.size(), '\1');
     bytes.replace(offset, data.size(), data);
   }
   std::string get(std::uint64_t offset, std::uint64_t size) const {
     check(offset, size);
-    require(written.find('\0', offset) >= offset + size, "bytes {}+{} are used before they are written", offset, size);
+    require(written.find('\0', offset) >= offset + size, "bytes {}+{} are used before they are written",
+            offset, size);
     return bytes.substr(offset, size);
   }
 };
@@ -71,7 +73,8 @@ std::uint64_t volume(const Box& box) {
 std::uint64_t position(const std::vector<std::uint64_t>& at, const Box& outer) {
   std::uint64_t flat = 0;
   for (std::size_t d = 0; d < at.size(); ++d) {
-    require(at[d] >= outer.start[d] && at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}", outer.text());
+    require(at[d] >= outer.start[d] && at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}",
+            outer.text());
     flat = flat * outer.extent[d] + at[d] - outer.start[d];
   }
   return flat;
@@ -93,7 +96,8 @@ struct Member {
 
 class Runner {
  public:
-  Runner(const TensorIndex& index, const std::vector<LoadPlan>& plans) : index_(index), plans_(plans), memory_(plans.size()) {
+  Runner(const TensorIndex& index, const std::vector<LoadPlan>& plans)
+      : index_(index), plans_(plans), memory_(plans.size()) {
     for (const TensorMeta& t : index.tensors) run_.reads.emplace_back(t.elements(), 0);
     run_.read_bytes.resize(plans.size());
     for (std::size_t r = 0; r < plans.size(); ++r) {
@@ -128,25 +132,30 @@ class Runner {
     if (space == Space::shard) return of.shard;
     return space == Space::keep ? of.keep : of.stage[round % plans_[rank].slots];
   }
-  std::uint64_t size(std::size_t rank, std::uint32_t tensor) const { return dtype_size(plans_[rank].dtypes.at(tensor)); }
+  std::uint64_t size(std::size_t rank, std::uint32_t tensor) const {
+    return dtype_size(plans_[rank].dtypes.at(tensor));
+  }
 
   void read(std::size_t r) {
     const Round& first = plans_[0].rounds[r];
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       const Round& round = plans_[rank].rounds[r];
-      require(round.stage_bytes <= plans_[rank].stage_bytes, "round {} of rank {} has more staging than there is", r, rank);
+      require(round.stage_bytes <= plans_[rank].stage_bytes,
+              "round {} of rank {} has more staging than there is", r, rank);
       require(round.communicates == first.communicates, "only some ranks communicate in round {}", r);
       require(round.communicates || round.fills.empty(), "transfers in a round without any");
       require(round.steps.size() == first.steps.size(), "rank {} has other steps in round {}", rank, r);
       for (std::size_t s = 0; s < first.steps.size(); ++s) {
-        require(round.steps[s].tensor == first.steps[s].tensor && round.steps[s].calls == first.steps[s].calls,
-                "rank {} has other steps in round {}", rank, r);
+        require(
+            round.steps[s].tensor == first.steps[s].tensor && round.steps[s].calls == first.steps[s].calls,
+            "rank {} has other steps in round {}", rank, r);
       }
       memory(rank, Space::stage, r).reset(round.stage_bytes);
       std::vector<std::uint32_t> calls(first.steps.size());
       std::uint32_t last = 0;
       for (const ReadItem& item : round.reads) {
-        require(item.step >= last && first.steps.at(item.step).tensor == item.tensor, "a read in no order of steps");
+        require(item.step >= last && first.steps.at(item.step).tensor == item.tensor,
+                "a read in no order of steps");
         last = item.step;
         require(++calls[item.step] <= first.steps[item.step].calls, "more reads than the step has calls");
         read_item(rank, r, item);
@@ -165,7 +174,8 @@ class Runner {
       ++run_.reads[item.tensor][flat];
       append_bits(data, pattern_bits(item.tensor, flat), final_size);
     });
-    require(!data.empty() && std::max(final_size, stored_size) * volume(item.box) < (std::uint64_t{1} << 30), "size of a read");
+    require(!data.empty() && std::max(final_size, stored_size) * volume(item.box) < (std::uint64_t{1} << 30),
+            "size of a read");
     if (tensor.storage != StorageKind::fill) run_.read_bytes[rank] += stored_size * volume(item.box);
     memory(rank, item.to.space, r).put(item.to.offset, data);
   }
@@ -189,7 +199,8 @@ class Runner {
         const Memory& at = memory(rank, fill.at.space, r);
         if (fill.kind == FillItem::Kind::send) {
           require(fill.peer != rank && fill.peer < plans_.size(), "a message to nobody");
-          messages_[{rank, fill.peer}].push_back({fill.tensor, fill.box, at.get(fill.at.offset, fill.bytes), &at, fill.at.offset});
+          messages_[{rank, fill.peer}].push_back(
+              {fill.tensor, fill.box, at.get(fill.at.offset, fill.bytes), &at, fill.at.offset});
         } else if (fill.kind != FillItem::Kind::receive) {
           join(rank, r, fill);
         }
@@ -200,7 +211,8 @@ class Runner {
   // A collective begins: what the member brings is taken now.
   void join(std::size_t rank, std::size_t r, const FillItem& fill) {
     const std::vector<int>& group = plans_[rank].groups.at(fill.group);
-    auto self = static_cast<std::uint64_t>(std::find(group.begin(), group.end(), static_cast<int>(rank)) - group.begin());
+    auto self = static_cast<std::uint64_t>(std::find(group.begin(), group.end(), static_cast<int>(rank)) -
+                                           group.begin());
     require(self < group.size(), "rank {} is not in its group", rank);
     const Memory& at = memory(rank, fill.at.space, r);
     Member member{rank, &fill, ""};
@@ -226,13 +238,16 @@ class Runner {
         require(!queue.empty(), "rank {} waits for a message of rank {} that never comes", rank, fill.peer);
         Message message = std::move(queue.front());
         queue.pop_front();
-        require(message.tensor == fill.tensor && message.bytes.size() == fill.bytes && message.box == fill.box,
-                "rank {} takes a message of rank {} for another", rank, fill.peer);
-        require(message.memory->bytes.compare(message.offset, fill.bytes, message.bytes) == 0, "changed while it was sent");
+        require(
+            message.tensor == fill.tensor && message.bytes.size() == fill.bytes && message.box == fill.box,
+            "rank {} takes a message of rank {} for another", rank, fill.peer);
+        require(message.memory->bytes.compare(message.offset, fill.bytes, message.bytes) == 0,
+                "changed while it was sent");
         memory(rank, fill.at.space, r).put(fill.at.offset, message.bytes);
       }
     }
-    for (auto& [pair, queue] : messages_) require(queue.empty(), "nobody takes a message of rank {}", pair.first);
+    for (auto& [pair, queue] : messages_)
+      require(queue.empty(), "nobody takes a message of rank {}", pair.first);
     for (auto& [key, queue] : collectives_) {
       for (std::vector<Member>& members : queue) end_collective(key.second.size(), members, r);
       queue.clear();
@@ -249,8 +264,8 @@ class Runner {
     std::string all;
     for (const Member& member : members) {  // in rank order, which is the groups'
       const FillItem& fill = *member.fill;
-      require(fill.kind == first.kind && fill.tensor == first.tensor && fill.bytes == first.bytes && fill.part == first.part &&
-                  fill.peer == first.peer,
+      require(fill.kind == first.kind && fill.tensor == first.tensor && fill.bytes == first.bytes &&
+                  fill.part == first.part && fill.peer == first.peer,
               "the members of a group disagree");
       all += member.own;
     }
@@ -280,8 +295,12 @@ class Runner {
 
 }  // namespace
 
-std::uint64_t pattern_bits(std::uint64_t t, std::uint64_t i) { return mix64((t << 40) + i); }
+std::uint64_t pattern_bits(std::uint64_t t, std::uint64_t i) {
+  return mix64((t << 40) + i);
+}
 
-Run run_plans(const TensorIndex& index, const std::vector<LoadPlan>& plans) { return Runner(index, plans).run(); }
+Run run_plans(const TensorIndex& index, const std::vector<LoadPlan>& plans) {
+  return Runner(index, plans).run();
+}
 
 }  // namespace slabload::testing

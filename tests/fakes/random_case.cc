@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 namespace slabload::testing {
 namespace {
 
@@ -9,7 +11,9 @@ std::vector<std::uint64_t> random_shape(Random& random, std::uint64_t most) {
   std::vector<std::uint64_t> shape(random.of<std::size_t>({0, 1, 1, 2, 2, 2, 2, 3, 3, 4}));
   std::uint64_t elements = 1;
   for (std::uint64_t& length : shape) {
-    length = random.one_in(30) ? 0 : random.of<std::uint64_t>({1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 24, 31, 53, 64, 97, 251});
+    length = random.one_in(30)
+                 ? 0
+                 : random.of<std::uint64_t>({1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 24, 31, 53, 64, 97, 251});
     while (elements * length > most) length = (length + 1) / 2;
     elements *= std::max<std::uint64_t>(length, 1);
   }
@@ -17,12 +21,14 @@ std::vector<std::uint64_t> random_shape(Random& random, std::uint64_t most) {
 }
 
 void random_storage(Random& random, TensorMeta& tensor) {
-  tensor.storage = random.of({StorageKind::contiguous, StorageKind::contiguous, StorageKind::contiguous, StorageKind::chunked,
-                              StorageKind::chunked, StorageKind::chunked_holes, StorageKind::compact, StorageKind::fill});
+  tensor.storage = random.of({StorageKind::contiguous, StorageKind::contiguous, StorageKind::contiguous,
+                              StorageKind::chunked, StorageKind::chunked, StorageKind::chunked_holes,
+                              StorageKind::compact, StorageKind::fill});
   // A 0-d dataset has no chunks.
   if (tensor.chunked() && tensor.shape.ndim() == 0) tensor.storage = StorageKind::contiguous;
   if (!tensor.chunked()) return;
-  for (std::uint64_t length : tensor.shape.lengths()) tensor.chunk.push_back(1 + random.below(std::max<std::uint64_t>(length, 1)));
+  for (std::uint64_t length : tensor.shape.lengths())
+    tensor.chunk.push_back(1 + random.below(std::max<std::uint64_t>(length, 1)));
   if (random.one_in(2)) tensor.filters = {"shuffle", "deflate(6)"};
 }
 
@@ -49,7 +55,8 @@ void random_rules(Random& random, RandomCase& c) {
       int written = random.one_in(2) ? dims[a] - static_cast<int>(ndim) : dims[a];
       placements += fmt::format("{}\"{}\": \"S({})\"", placements.empty() ? "" : ", ", c.axes[a], written);
     }
-    list += fmt::format("{}{{\"match\": \"{}\", \"placements\": {{{}}}}}", list.empty() ? "" : ", ", tensor.name, placements);
+    list += fmt::format("{}{{\"match\": \"{}\", \"placements\": {{{}}}}}", list.empty() ? "" : ", ",
+                        tensor.name, placements);
     c.dims.push_back(dims);
   }
   c.rules = fmt::format("{{\"rules\": [{}]}}", list);
@@ -74,7 +81,25 @@ void apply_preset(Random& random, RandomCase& c) {
 
 }  // namespace
 
-DType random_dtype(Random& random) { return static_cast<DType>(random.below(kDTypeCount)); }
+std::uint64_t named_budget(const Error& error) {
+  const std::string words = "the smallest budget that works is ";
+  std::size_t at = error.message().find(words);
+  if (at == std::string::npos) throw std::runtime_error("no budget in: " + error.message());
+  return std::stoull(error.message().substr(at + words.size()));
+}
+
+void fit_budget(RandomCase& c) {
+  Layout layout = c.layout();
+  try {
+    Planner::make(c.index, layout, c.params);
+  } catch (const Error& error) {
+    c.params.staging = named_budget(error);
+  }
+}
+
+DType random_dtype(Random& random) {
+  return static_cast<DType>(random.below(kDTypeCount));
+}
 
 RandomCase random_case(std::uint64_t seed, const CaseLimits& limits) {
   Random random(seed * 1000003 + 17);
@@ -93,7 +118,8 @@ RandomCase random_case(std::uint64_t seed, const CaseLimits& limits) {
     tensor.name = fmt::format("t{:02}.w", t);
     tensor.path = tensor.name;
     tensor.dtype = random_dtype(random);
-    for (std::uint64_t length : random_shape(random, small ? 60 : limits.most_elements)) tensor.shape.lengths().push_back(length);
+    for (std::uint64_t length : random_shape(random, small ? 60 : limits.most_elements))
+      tensor.shape.lengths().push_back(length);
     if (limits.any_storage) random_storage(random, tensor);
     tensor.offset = offset;
     tensor.stored_bytes = tensor.bytes();
@@ -110,8 +136,8 @@ RandomCase random_case(std::uint64_t seed, const CaseLimits& limits) {
   for (std::size_t a = 0; a < c.axes.size(); ++a) {
     if (c.axes[a].empty()) c.axes[a] = fmt::format("axis{}", a);
   }
-  c.params.strategy = random.of<std::string>(
-      {"slab", "slab", "slab", "slab", "slab", "slab", "slab", "rank0-broadcast", "rank0-full", "every-rank"});
+  c.params.strategy = random.of<std::string>({"slab", "slab", "slab", "slab", "slab", "slab", "slab",
+                                              "rank0-broadcast", "rank0-full", "every-rank"});
   c.params.staging = random.of<std::uint64_t>({0, 64, 500, 2000, 10000, 40000, 150000, 1 << 20, 256 << 20});
   c.params.min_read = random.of<std::uint64_t>({0, 1, 40, 300, 1000, 1 << 20});
   c.params.round_bytes = random.of<std::uint64_t>({64, 500, 3000, 20000, 64 << 20});
@@ -128,7 +154,8 @@ std::uint64_t RandomCase::ranks() const {
 Layout RandomCase::layout() const {
   std::vector<MeshAxis> list;
   for (std::size_t a = 0; a < mesh.size(); ++a) list.push_back({axes[a], mesh[a]});
-  return preset.empty() ? Layout::from_json(rules, "rules.json", Mesh(list), ranks()) : Layout::preset(preset, Mesh(list));
+  return preset.empty() ? Layout::from_json(rules, "rules.json", Mesh(list), ranks())
+                        : Layout::preset(preset, Mesh(list));
 }
 
 std::vector<std::uint64_t> RandomCase::shape(std::size_t tensor) const {
@@ -137,13 +164,14 @@ std::vector<std::uint64_t> RandomCase::shape(std::size_t tensor) const {
 }
 
 std::string RandomCase::text() const {
-  std::string out = fmt::format("seed {}: {} staging {} min-read {} round {} cast {} mesh {} layout {}\n", seed, params.strategy,
-                                params.staging, params.min_read, params.round_bytes,
+  std::string out = fmt::format("seed {}: {} staging {} min-read {} round {} cast {} mesh {} layout {}\n",
+                                seed, params.strategy, params.staging, params.min_read, params.round_bytes,
                                 params.cast ? dtype_name(*params.cast) : "none", layout().mesh().text(),
                                 preset.empty() ? rules : preset);
   for (const TensorMeta& t : index.tensors) {
-    out += fmt::format("  {} {} {} {}{} {}\n", t.name, dtype_name(t.dtype), t.shape.text(), storage_name(t.storage),
-                       t.filtered() ? ", filtered" : "", t.chunk.empty() ? "" : dims_text(t.chunk));
+    out += fmt::format("  {} {} {} {}{} {}\n", t.name, dtype_name(t.dtype), t.shape.text(),
+                       storage_name(t.storage), t.filtered() ? ", filtered" : "",
+                       t.chunk.empty() ? "" : dims_text(t.chunk));
   }
   return out;
 }

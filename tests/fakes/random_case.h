@@ -1,4 +1,5 @@
-// Random checkpoints, meshes, layouts and plan parameters, the same on every machine and rank for the same seed.
+// Random checkpoints, meshes, layouts and plan parameters, the same on every machine and rank for the same
+// seed.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "index/tensor_index.h"
 #include "layout/layout.h"
 #include "plan/planner.h"
@@ -37,20 +39,27 @@ struct CaseLimits {
 struct RandomCase {
   std::uint64_t seed;
   TensorIndex index;
-  std::vector<std::uint64_t> mesh;      // sizes of the axes
-  std::vector<std::string> axes;        // their names
-  std::string preset;                   // or
-  std::string rules;                    // the text of a rules file
-  std::vector<std::vector<int>> dims;   // per tensor and axis: the dimension it shards, -1 for none
+  std::vector<std::uint64_t> mesh;     // sizes of the axes
+  std::vector<std::string> axes;       // their names
+  std::string preset;                  // or
+  std::string rules;                   // the text of a rules file
+  std::vector<std::vector<int>> dims;  // per tensor and axis: the dimension it shards, -1 for none
   PlanParams params;
 
   std::uint64_t ranks() const;
   Layout layout() const;
   std::vector<std::uint64_t> shape(std::size_t tensor) const;
-  std::string text() const;             // for messages
+  std::string text() const;  // for messages
 };
 
 RandomCase random_case(std::uint64_t seed, const CaseLimits& limits = {});
+
+// The number in a refusal's "the smallest budget that works is N bytes"; throws std::runtime_error if there
+// is none.
+std::uint64_t named_budget(const Error& error);
+
+// Raises the staging budget of a case that does not fit to the smallest that the refusal names.
+void fit_budget(RandomCase& c);
 
 // Any of the element types.
 DType random_dtype(Random& random);

@@ -1,5 +1,6 @@
-// What should be in memory at the end, worked out anew and in the plainest way: the values' formula, torch.chunk's rule on
-// lists of indices, and conversions by arithmetic. Nothing here calls the code it is compared with.
+// What should be in memory at the end, worked out anew and in the plainest way: the values' formula,
+// torch.chunk's rule on lists of indices, and conversions by arithmetic. Nothing here calls the code it is
+// compared with.
 #pragma once
 
 #include <cmath>
@@ -31,14 +32,22 @@ inline std::uint64_t formula_bits(std::uint64_t seed, const std::string& name, D
     return (bits & magnitude) > infinity ? bits & ~top : bits;
   };
   switch (dtype) {
-    case DType::boolean: return bits & 1;
-    case DType::f64: return cleared(0x7fffffffffffffff, 0x7ff0000000000000, 0x4000000000000000);
-    case DType::f32: return cleared(0x7fffffff, 0x7f800000, 0x40000000);
-    case DType::bf16: return cleared(0x7fff, 0x7f80, 0x4000);
-    case DType::f16: return cleared(0x7fff, 0x7c00, 0x4000);
-    case DType::f8_e4m3: return cleared(0x7f, 0x7e, 0x40);
-    case DType::f8_e5m2: return cleared(0x7f, 0x7c, 0x40);
-    default: return bits;
+    case DType::boolean:
+      return bits & 1;
+    case DType::f64:
+      return cleared(0x7fffffffffffffff, 0x7ff0000000000000, 0x4000000000000000);
+    case DType::f32:
+      return cleared(0x7fffffff, 0x7f800000, 0x40000000);
+    case DType::bf16:
+      return cleared(0x7fff, 0x7f80, 0x4000);
+    case DType::f16:
+      return cleared(0x7fff, 0x7c00, 0x4000);
+    case DType::f8_e4m3:
+      return cleared(0x7f, 0x7e, 0x40);
+    case DType::f8_e5m2:
+      return cleared(0x7f, 0x7c, 0x40);
+    default:
+      return bits;
   }
 }
 
@@ -47,17 +56,20 @@ inline void append_bits(std::string& out, std::uint64_t bits, std::uint64_t size
   for (std::uint64_t i = 0; i < size; ++i) out += static_cast<char>(bits >> (8 * i));
 }
 
-inline std::string formula_bytes(std::uint64_t seed, const std::string& name, DType dtype, std::uint64_t elements) {
+inline std::string formula_bytes(std::uint64_t seed, const std::string& name, DType dtype,
+                                 std::uint64_t elements) {
   std::string out;
-  for (std::uint64_t i = 0; i < elements; ++i) append_bits(out, formula_bits(seed, name, dtype, i), dtype_size(dtype));
+  for (std::uint64_t i = 0; i < elements; ++i)
+    append_bits(out, formula_bits(seed, name, dtype, i), dtype_size(dtype));
   return out;
 }
 
-// The indices of each dimension that a rank holds: every dimension's list is chunked by each mesh axis that shards it,
-// from the outermost in. `dims[a]` is the dimension that axis a shards, -1 for none.
+// The indices of each dimension that a rank holds: every dimension's list is chunked by each mesh axis that
+// shards it, from the outermost in. `dims[a]` is the dimension that axis a shards, -1 for none.
 using IndexLists = std::vector<std::vector<std::uint64_t>>;
-inline IndexLists reference_indices(const std::vector<std::uint64_t>& shape, const std::vector<std::uint64_t>& mesh,
-                                    const std::vector<int>& dims, std::uint64_t rank) {
+inline IndexLists reference_indices(const std::vector<std::uint64_t>& shape,
+                                    const std::vector<std::uint64_t>& mesh, const std::vector<int>& dims,
+                                    std::uint64_t rank) {
   std::vector<std::uint64_t> coordinate(mesh.size());
   for (std::size_t a = mesh.size(); a-- > 0; rank /= mesh[a]) coordinate[a] = rank % mesh[a];
   IndexLists lists(shape.size());
@@ -78,7 +90,8 @@ inline IndexLists reference_indices(const std::vector<std::uint64_t>& shape, con
 }
 
 // The flat indices of all elements that the lists select, row-major.
-inline std::vector<std::uint64_t> reference_elements(const std::vector<std::uint64_t>& shape, const IndexLists& lists) {
+inline std::vector<std::uint64_t> reference_elements(const std::vector<std::uint64_t>& shape,
+                                                     const IndexLists& lists) {
   std::vector<std::uint64_t> flat{0};
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::uint64_t> next;
@@ -95,12 +108,18 @@ struct FloatBits {
 };
 inline FloatBits float_bits(DType dtype) {
   switch (dtype) {
-    case DType::f64: return {11, 52};
-    case DType::f32: return {8, 23};
-    case DType::f16: return {5, 10};
-    case DType::bf16: return {8, 7};
-    case DType::f8_e4m3: return {4, 3};
-    default: return {5, 2};
+    case DType::f64:
+      return {11, 52};
+    case DType::f32:
+      return {8, 23};
+    case DType::f16:
+      return {5, 10};
+    case DType::bf16:
+      return {8, 7};
+    case DType::f8_e4m3:
+      return {4, 3};
+    default:
+      return {5, 2};
   }
 }
 

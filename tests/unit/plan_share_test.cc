@@ -33,7 +33,8 @@ Reads reads_of(const TensorIndex& index, const Layout& layout) {
     std::uint64_t bytes = 0;
     LoadPlan plan = planner->plan(rank);
     for (const Round& round : plan.rounds) {
-      for (const ReadItem& item : round.reads) bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
+      for (const ReadItem& item : round.reads)
+        bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
     }
     out.largest = std::max(out.largest, bytes);
     out.sum += bytes;
@@ -47,7 +48,8 @@ void expect_even(const TensorIndex& index, const std::string& preset, std::vecto
   std::uint64_t total = 0;
   for (const TensorMeta& tensor : index.tensors) total += tensor.bytes();
   EXPECT_EQ(reads.sum, total) << preset << " " << layout.mesh().text();
-  double share = static_cast<double>(reads.largest) * static_cast<double>(layout.mesh().ranks()) / static_cast<double>(total);
+  double share = static_cast<double>(reads.largest) * static_cast<double>(layout.mesh().ranks()) /
+                 static_cast<double>(total);
   EXPECT_LE(share, 1.05) << preset << " " << layout.mesh().text();
 }
 
@@ -57,7 +59,8 @@ TEST_P(PlanShare, IsEvenAtEveryRankCount) {
   std::string name = GetParam();
   TensorIndex index = table(name);
   ASSERT_GT(index.tensors.size(), 200u);
-  // All counts where a plan costs little; of the large tables those that are even, odd, prime and on the edge.
+  // All counts where a plan costs little; of the large tables those that are even, odd, prime and on the
+  // edge.
   bool all = index.tensors.size() < 400;
   std::vector<std::uint64_t> counts{4, 5, 7, 8, 12, 16, 24, 31, 32, 48, 60, 63, 64};
   if (all) {
@@ -79,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, PlanShare,
                                            "qwen2.5-vl-32b.tsv", "qwen2.5-vl-72b.tsv"),
                          [](const auto& info) {
                            std::string name = info.param;
-                           std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+                           std::erase_if(name,
+                                         [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
                            return name;
                          });
 
@@ -115,7 +119,8 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
   EXPECT_DOUBLE_EQ(time_bound(summary, {}), 0);
   EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 0, .fabric_rank = 0}), 4);
   EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 0}), 6);
-  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 10e9}), 6.5);
+  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 10e9}),
+                   6.5);
 }
 
 }  // namespace

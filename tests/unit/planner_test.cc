@@ -1,5 +1,5 @@
-// Plans of random checkpoints, layouts and budgets, run by an interpreter of the tests' own and compared element by element
-// with what torch.chunk gives.
+// Plans of random checkpoints, layouts and budgets, run by an interpreter of the tests' own and compared
+// element by element with what torch.chunk gives.
 #include "plan/planner.h"
 
 #include <gmock/gmock.h>
@@ -18,6 +18,7 @@
 namespace slabload {
 namespace {
 
+using slabload::testing::named_budget;
 using slabload::testing::pattern_bits;
 using slabload::testing::Random;
 using slabload::testing::random_case;
@@ -36,7 +37,8 @@ std::vector<LoadPlan> plans_of(const TensorIndex& index, const Layout& layout, c
   return plans;
 }
 
-void validate(const TensorIndex& index, const Layout& layout, const PlanParams& params, const std::vector<LoadPlan>& plans) {
+void validate(const TensorIndex& index, const Layout& layout, const PlanParams& params,
+              const std::vector<LoadPlan>& plans) {
   Validator validator(index, layout, params);
   for (const LoadPlan& plan : plans) validator.add(plan);
   validator.finish();
@@ -81,19 +83,13 @@ void expect_right(const RandomCase& c, const std::vector<LoadPlan>& plans) {
   for (const TensorMeta& t : c.index.tensors) converts |= expected_dtype(t, c.params) != t.dtype;
   for (const LoadPlan& plan : plans) {
     ASSERT_EQ(plan.keep_bytes, 0u);
-    ASSERT_LE(plan.stage_bytes * plan.slots + (converts ? conversion_scratch(c.params.staging) : 0), c.params.staging);
+    ASSERT_LE(plan.stage_bytes * plan.slots + (converts ? conversion_scratch(c.params.staging) : 0),
+              c.params.staging);
   }
 }
 
-// The number in "the smallest budget that works is N bytes".
-std::uint64_t named_budget(const Error& error) {
-  const std::string words = "the smallest budget that works is ";
-  std::size_t at = error.message().find(words);
-  if (at == std::string::npos) throw std::runtime_error("no budget in: " + error.message());
-  return std::stoull(error.message().substr(at + words.size()));
-}
-
-// Plans as asked for; where that does not fit, with the smallest budget that the refusal names, and proves that it is it.
+// Plans as asked for; where that does not fit, with the smallest budget that the refusal names, and proves
+// that it is it.
 std::vector<LoadPlan> plans_within_budget(RandomCase& c, int* refused) {
   Layout layout = c.layout();
   try {
@@ -142,7 +138,8 @@ struct ChunkUse {
   int reads = 0;
 };
 
-std::vector<ChunkUse> chunk_use(const TensorMeta& tensor, std::uint32_t t, const std::vector<LoadPlan>& plans) {
+std::vector<ChunkUse> chunk_use(const TensorMeta& tensor, std::uint32_t t,
+                                const std::vector<LoadPlan>& plans) {
   std::vector<std::uint64_t> counts;
   std::uint64_t total = 1;
   for (std::size_t d = 0; d < tensor.shape.ndim(); ++d) {
@@ -234,8 +231,8 @@ TensorMeta plain_tensor(const std::string& name, DType dtype, Shape shape) {
 
 TEST(SlabPlanner, RanksWithoutAShardReadForOthers) {
   TensorIndex index;
-  index.tensors = {plain_tensor("few", DType::f32, Shape{3, 20000}), plain_tensor("none", DType::f32, Shape{0, 5}),
-                   plain_tensor("one", DType::u8, Shape{1})};
+  index.tensors = {plain_tensor("few", DType::f32, Shape{3, 20000}),
+                   plain_tensor("none", DType::f32, Shape{0, 5}), plain_tensor("one", DType::u8, Shape{1})};
   Layout layout = Layout::preset("fsdp2", Mesh({{"dp_shard", 12}}));
   for (std::uint64_t min_read : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
     PlanParams params;
@@ -254,14 +251,16 @@ TEST(SlabPlanner, RanksWithoutAShardReadForOthers) {
   std::uint64_t bytes = 0;
   std::vector<LoadPlan> plans = plans_of(index, layout, PlanParams{});
   for (const Round& round : plans[11].rounds) {
-    for (const ReadItem& item : round.reads) bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
+    for (const ReadItem& item : round.reads)
+      bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
   }
   EXPECT_NEAR(static_cast<double>(bytes), 240000.0 / 12, 16385);
 }
 
 TEST(SlabPlanner, PlansATensorOfATrillionBytesWithoutItsMemory) {
   TensorIndex index;
-  index.tensors = {plain_tensor("huge", DType::bf16, Shape{1000000, 100000}), plain_tensor("flat", DType::f64, Shape{100000000007})};
+  index.tensors = {plain_tensor("huge", DType::bf16, Shape{1000000, 100000}),
+                   plain_tensor("flat", DType::f64, Shape{100000000007})};
   for (const char* preset : {"fsdp2", "replicate"}) {
     Layout layout = Layout::preset(preset, Mesh({{"dp_shard", 48}}));
     PlanParams params;
@@ -288,7 +287,8 @@ TEST(SlabPlanner, PlansATensorOfATrillionBytesWithoutItsMemory) {
 TEST(SlabPlanner, TakesAHundredThousandTinyTensors) {
   TensorIndex index;
   for (int t = 0; t < 100000; ++t) {
-    index.tensors.push_back(plain_tensor(fmt::format("t{}", t), DType::f16, Shape{static_cast<std::uint64_t>(1 + t % 300)}));
+    index.tensors.push_back(
+        plain_tensor(fmt::format("t{}", t), DType::f16, Shape{static_cast<std::uint64_t>(1 + t % 300)}));
   }
   PlanParams params;
   for (const char* preset : {"fsdp2", "replicate"}) {
@@ -307,15 +307,16 @@ TEST(SlabPlanner, TakesAHundredThousandTinyTensors) {
 
 TEST(SlabPlanner, TakesSixteenMeshAxes) {
   RandomCase c = random_case(77);
-  c.index.tensors = {plain_tensor("a", DType::f32, Shape{37, 11, 5}), plain_tensor("b", DType::bf16, Shape{130, 70}),
-                     plain_tensor("s", DType::i64, Shape{})};
+  c.index.tensors = {plain_tensor("a", DType::f32, Shape{37, 11, 5}),
+                     plain_tensor("b", DType::bf16, Shape{130, 70}), plain_tensor("s", DType::i64, Shape{})};
   c.mesh.assign(16, 1);
   c.mesh[3] = c.mesh[8] = c.mesh[15] = 2;
   c.mesh[5] = 3;
   c.axes.clear();
   for (int a = 0; a < 16; ++a) c.axes.push_back(fmt::format("m{}", a));
   c.preset.clear();
-  c.rules = R"json({"rules": [{"match": "a", "placements": {"m3": "S(1)", "m5": "S(0)", "m8": "S(-1)", "m0": "S(2)"}},
+  c.rules =
+      R"json({"rules": [{"match": "a", "placements": {"m3": "S(1)", "m5": "S(0)", "m8": "S(-1)", "m0": "S(2)"}},
                           {"match": "b", "placements": {"m15": "S(0)", "m3": "S(0)", "m5": "S(1)"}}], "default": {}})json";
   c.dims.assign(3, std::vector<int>(16, -1));
   c.dims[0][3] = 1;
@@ -362,7 +363,8 @@ TEST(ScanPlan, ReadsEveryElementOnceAndEvenly) {
     std::uint64_t piece = Random(seed).of<std::uint64_t>({1, 50, 999, 5000, 4 << 20});
     std::vector<LoadPlan> plans;
     std::uint64_t slack = 8;  // of a share's two ends: an element, or a band of filtered chunks
-    for (std::uint64_t rank = 0; rank < ranks; ++rank) plans.push_back(plan_scan(c.index, ranks, rank, piece));
+    for (std::uint64_t rank = 0; rank < ranks; ++rank)
+      plans.push_back(plan_scan(c.index, ranks, rank, piece));
     std::vector<std::vector<int>> seen;
     for (const TensorMeta& tensor : c.index.tensors) {
       seen.emplace_back(tensor.elements(), 0);

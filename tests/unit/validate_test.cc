@@ -62,7 +62,9 @@ struct Named {
   const char* name;
   Mutation mutate;
 };
-void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
+void PrintTo(const Named& named, std::ostream* out) {
+  *out << named.name;
+}
 
 // A random item out of all rounds of a random rank, of those that `wanted` accepts.
 template <typename Item, typename Wanted>
@@ -114,7 +116,8 @@ template <typename Item>
 Mutation doubled(std::vector<Item> Round::*member) {
   return [member](Subject& s, Random& random) {
     auto found = pick(s, random, member);
-    if (found) found.list->insert(found.list->begin() + static_cast<std::ptrdiff_t>(found.at), Item(found.item()));
+    if (found)
+      found.list->insert(found.list->begin() + static_cast<std::ptrdiff_t>(found.at), Item(found.item()));
     return static_cast<bool>(found);
   };
 }
@@ -127,7 +130,9 @@ Mutation dropped_fill(Kind kind) {
   };
 }
 
-std::uint64_t some_shift(Random& random) { return random.of<std::uint64_t>({1, 2, 8, 64, 4096, std::uint64_t{0} - 1, std::uint64_t{0} - 8}); }
+std::uint64_t some_shift(Random& random) {
+  return random.of<std::uint64_t>({1, 2, 8, 64, 4096, std::uint64_t{0} - 1, std::uint64_t{0} - 8});
+}
 
 void shift_box(Box& box, Random& random) {
   if (box.ndim() == 0) {
@@ -137,9 +142,15 @@ void shift_box(Box& box, Random& random) {
   }
   std::size_t d = random.below(box.ndim());
   switch (random.below(3)) {
-    case 0: box.start[d] += random.of<std::uint64_t>({1, 2, std::uint64_t{0} - 1}); break;
-    case 1: box.extent[d] += random.of<std::uint64_t>({1, 3}); break;
-    default: box.extent[d] -= 1; break;
+    case 0:
+      box.start[d] += random.of<std::uint64_t>({1, 2, std::uint64_t{0} - 1});
+      break;
+    case 1:
+      box.extent[d] += random.of<std::uint64_t>({1, 3});
+      break;
+    default:
+      box.extent[d] -= 1;
+      break;
   }
 }
 
@@ -156,14 +167,17 @@ template <typename Change>
 Mutation changed_fill(std::initializer_list<Kind> kinds, Change change) {
   std::vector<Kind> wanted = kinds;
   return [wanted, change](Subject& s, Random& random) {
-    auto found = pick(s, random, &Round::fills,
-                      [&](const FillItem& f) { return std::find(wanted.begin(), wanted.end(), f.kind) != wanted.end(); });
+    auto found = pick(s, random, &Round::fills, [&](const FillItem& f) {
+      return std::find(wanted.begin(), wanted.end(), f.kind) != wanted.end();
+    });
     if (found) change(found.item(), random);
     return static_cast<bool>(found);
   };
 }
 
-LoadPlan& any_plan(Subject& s, Random& random) { return s.plans[random.below(s.plans.size())]; }
+LoadPlan& any_plan(Subject& s, Random& random) {
+  return s.plans[random.below(s.plans.size())];
+}
 
 bool swap_messages(Subject& s, Random& random, Kind kind) {
   auto first = pick(s, random, &Round::fills, of_kind(kind));
@@ -188,7 +202,8 @@ bool move_read(Subject& s, Random& random) {
       if (other.steps[step].tensor != item.tensor) continue;
       erase(*found.list, found.at);
       item.step = step;
-      auto at = std::find_if(other.reads.begin(), other.reads.end(), [&](const ReadItem& r) { return r.step > step; });
+      auto at = std::find_if(other.reads.begin(), other.reads.end(),
+                             [&](const ReadItem& r) { return r.step > step; });
       other.reads.insert(at, item);
       return true;
     }
@@ -236,7 +251,8 @@ bool steal_read(Subject& s, Random& random) {
   ReadItem item = found.item();
   erase(*found.list, found.at);
   Round& round = other.rounds[r];
-  auto at = std::find_if(round.reads.begin(), round.reads.end(), [&](const ReadItem& i) { return i.step > item.step; });
+  auto at = std::find_if(round.reads.begin(), round.reads.end(),
+                         [&](const ReadItem& i) { return i.step > item.step; });
   round.reads.insert(at, item);
   return true;
 }

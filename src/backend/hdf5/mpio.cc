@@ -23,8 +23,8 @@ class Info {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-// Open MPI's choice of MPI-IO component, which mpi::prefer_romio has put there if nobody else did. (Asking MPI_T instead
-// would load every component of the library: a quarter of a second.)
+// Open MPI's choice of MPI-IO component, which mpi::prefer_romio has put there if nobody else did. (Asking
+// MPI_T instead would load every component of the library: a quarter of a second.)
 std::string open_mpi_choice() {
   const char* chosen = std::getenv("OMPI_MCA_io");
   return chosen == nullptr ? "" : chosen;

@@ -87,13 +87,14 @@ class Walker {
     }
   }
 
-  // Another path to a group gives every tensor below it another name. A crafted file can make that many, so the
-  // work is bounded; what is beyond it is reported.
+  // Another path to a group gives every tensor below it another name. A crafted file can make that many, so
+  // the work is bounded; what is beyond it is reported.
   void name_again(const std::string& path, std::size_t group) {
     constexpr std::uint64_t kMostSteps = 10'000'000;
     alias_steps_ += datasets_.size();
     if (alias_steps_ > kMostSteps) {
-      skip(path, fmt::format("one more path to group '/{}', whose tensors are named there", groups_[group].path));
+      skip(path,
+           fmt::format("one more path to group '/{}', whose tensors are named there", groups_[group].path));
       return;
     }
     std::string below = groups_[group].path.empty() ? "" : groups_[group].path + "/";

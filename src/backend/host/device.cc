@@ -22,15 +22,19 @@ class MappedMemory final : public DeviceMemory {
   MappedMemory(std::uint64_t bytes, const char* purpose) : size_(bytes) {
     if (bytes == 0) return;
     // Room to align: a huge page can only back an aligned 2 MiB.
-    if (!checked_add(bytes, kHugePage, &mapped_)) fail(Status::usage, "{}: no memory of {} bytes", purpose, bytes);
-    base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!checked_add(bytes, kHugePage, &mapped_))
+      fail(Status::usage, "{}: no memory of {} bytes", purpose, bytes);
+    base_ =
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base_ == MAP_FAILED) {
       base_ = nullptr;
-      fail(Status::usage, "{}: no memory of {} to be had: {}", purpose, format_bytes(bytes), errno_text(errno));
+      fail(Status::usage, "{}: no memory of {} to be had: {}", purpose, format_bytes(bytes),
+           errno_text(errno));
     }
     auto address = reinterpret_cast<std::uintptr_t>(base_);
     data_ = reinterpret_cast<std::byte*>(align_up(address, kHugePage));
-    if (bytes >= kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // advice: where it fails, small pages serve
+    if (bytes >= kHugePage)
+      madvise(data_, bytes, MADV_HUGEPAGE);  // advice: where it fails, small pages serve
   }
   ~MappedMemory() override {
     if (base_ != nullptr) munmap(base_, mapped_);
@@ -68,8 +72,8 @@ void HostDevice::prepare(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
-void HostDevice::copy_box(std::uint32_t element_size, const Box& box, const std::byte* from, const Box& from_box,
-                          std::byte* to, const Box& to_box) {
+void HostDevice::copy_box(std::uint32_t element_size, const Box& box, const std::byte* from,
+                          const Box& from_box, std::byte* to, const Box& to_box) {
   std::size_t ndim = box.ndim();
   if (ndim == 0) {
     std::memcpy(to, from, element_size);

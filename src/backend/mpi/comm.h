@@ -1,4 +1,5 @@
-// A communicator that is ours: duplicated or split, with errors returned and not fatal, freed with the object.
+// A communicator that is ours: duplicated or split, with errors returned and not fatal, freed with the
+// object.
 #pragma once
 
 #include <mpi.h>

@@ -24,7 +24,9 @@ std::string host_name() {
 MpiControl::MpiControl(MPI_Comm parent)
     : comm_(Comm::duplicate(parent)), rank_(comm_.rank()), ranks_(comm_.size()), host_(host_name()) {}
 
-void MpiControl::barrier() { SLABLOAD_MPI(MPI_Barrier, comm_.get()); }
+void MpiControl::barrier() {
+  SLABLOAD_MPI(MPI_Barrier, comm_.get());
+}
 
 std::string MpiControl::broadcast(std::string bytes, int root) {
   std::uint64_t size = bytes.size();
@@ -47,8 +49,8 @@ std::vector<std::string> MpiControl::gather(const std::string& bytes) {
   narrow<int>(total);
   std::exclusive_scan(sizes.begin(), sizes.end(), offsets.begin(), 0);
   std::string all(total, '\0');
-  SLABLOAD_MPI(MPI_Gatherv, bytes.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, 0,
-               comm_.get());
+  SLABLOAD_MPI(MPI_Gatherv, bytes.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE,
+               0, comm_.get());
   std::vector<std::string> out;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     out.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(sizes[i])));

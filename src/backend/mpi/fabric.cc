@@ -48,8 +48,8 @@ void MpiFabric::all_gather(std::size_t group, void* data, std::uint64_t bytes, s
     layout.offsets.push_back(narrow<int>(begin));
     layout.counts.push_back(narrow<int>(end - begin));
   }
-  SLABLOAD_MPI(MPI_Iallgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, layout.counts.data(), layout.offsets.data(),
-               MPI_BYTE, comm.get(), next_request());
+  SLABLOAD_MPI(MPI_Iallgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, layout.counts.data(),
+               layout.offsets.data(), MPI_BYTE, comm.get(), next_request());
 }
 
 void MpiFabric::broadcast(std::size_t group, int root, void* data, std::uint64_t bytes) {
@@ -70,7 +70,8 @@ void MpiFabric::progress() {
   if (requests_.empty()) return;
   int index = 0;
   int flag = 0;
-  SLABLOAD_MPI(MPI_Testany, narrow<int>(requests_.size()), requests_.data(), &index, &flag, MPI_STATUS_IGNORE);
+  SLABLOAD_MPI(MPI_Testany, narrow<int>(requests_.size()), requests_.data(), &index, &flag,
+               MPI_STATUS_IGNORE);
 }
 
 void MpiFabric::finish() {

@@ -33,7 +33,7 @@ class MpiFabric final : public Fabric {
   MPI_Request* next_request();
 
   Comm world_;
-  std::vector<Comm> groups_;          // an entry without a communicator has this rank alone
+  std::vector<Comm> groups_;  // an entry without a communicator has this rank alone
   std::vector<MPI_Request> requests_;
   std::deque<GatherCounts> counts_;
 };
