@@ -1,5 +1,6 @@
 #include "app/checkpoint.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -43,11 +44,18 @@ void check_expected(const TensorIndex& index, const std::string& expect) {
   throw Error(Status::wrong_data, message);
 }
 
+std::vector<std::string> mpio_hints(std::vector<std::string> hints) {
+  const std::string key = "romio_ds_read=";
+  bool given = std::any_of(hints.begin(), hints.end(), [&](const std::string& hint) { return hint.starts_with(key); });
+  if (!given) hints.push_back(key + "disable");
+  return hints;
+}
+
 std::unique_ptr<Storage> open_storage(Session& session, const TensorIndex& index, IoMode io,
                                       const std::vector<std::string>& hints) {
   if (index.format == "safetensors") return std::make_unique<SafetensorsStorage>(index);
   Hdf5Storage::Hints pairs;
-  for (const std::string& hint : hints) {
+  for (const std::string& hint : mpio_hints(hints)) {
     std::size_t equals = hint.find('=');
     pairs.emplace_back(hint.substr(0, equals), equals == std::string::npos ? "" : hint.substr(equals + 1));
   }

@@ -26,6 +26,10 @@ TensorIndex read_table(const std::string& path);
 // wants.
 void check_expected(const TensorIndex& index, const std::string& expect);
 
+// The user's MPI-IO hints with ours added where the user says nothing: romio_ds_read=disable, since data sieving reads the
+// holes between the rows of a column slab as well, and what lies there is another rank's to read.
+std::vector<std::string> mpio_hints(std::vector<std::string> hints);
+
 // Opens an index's files for reading on every rank. Collective.
 std::unique_ptr<Storage> open_storage(Session& session, const TensorIndex& index, IoMode io,
                                       const std::vector<std::string>& hints);

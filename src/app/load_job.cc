@@ -152,7 +152,7 @@ LoadReport LoadJob::describe(const std::string& strategy, const Planner& planner
   report.strategy = strategy;
   report.strategy_why = planner.why();
   report.baseline = is_baseline(strategy);
-  report.hints = options_.hints;
+  if (index_.format == "hdf5" && options_.io != IoMode::direct) report.hints = mpio_hints(options_.hints);
   report.notes = load_notes(index_, *layout_, options_);
   report.ranks = static_cast<std::uint64_t>(session_.ranks());
   report.tensors = index_.tensors.size();
@@ -206,6 +206,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   StorageCounters counters = storage->counters();
   stats.read_bytes = counters.bytes;
   stats.read_requests = counters.requests;
+  stats.read_s -= counters.open_s;
+  stats.open_s += counters.open_s;
   stats.datasets_opened = datasets_opened(*storage);
   stats.rss_peak = host::peak_resident_bytes();
   stats.node = static_cast<std::uint64_t>(session_.node());

@@ -1,7 +1,7 @@
 // The one error type of the program: a status that becomes the exit status, and one line for the user.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <exception>
 #include <string>

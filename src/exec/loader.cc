@@ -146,6 +146,8 @@ void Loader::read_round(const Round& round, std::size_t slot) {
     failure_ = cause;
   } catch (const std::bad_alloc&) {
     failure_ = Error(Status::internal, "out of memory while reading");
+  } catch (const std::exception& error) {
+    failure_ = Error(Status::internal, error.what());
   }
 }
 
@@ -254,11 +256,16 @@ void Loader::take_in(const TensorMeta& tensor, const ReadItem& item, const Box& 
 }
 
 void Loader::copy_all(const std::vector<CopyItem>& copies, std::size_t slot) {
-  ScopedTimer timer(stats_->copy_s);
   for (const CopyItem& copy : copies) {
     std::uint32_t size = dtype_size(plan_->dtypes[copy.tensor]);
-    parts_.device.copy_box(size, copy.box, at(copy.from, slot), copy.from_box, at(copy.to, slot),
-                           copy.to_box);
+    std::byte* to = at(copy.to, slot);
+    Dims first = copy.box.start;
+    for (std::size_t d = 0; d < first.size(); ++d) first[d] -= copy.to_box.start[d];
+    Shape target(copy.to_box.extent);
+    Box there{first, copy.box.extent};
+    if (runs_of(target, there).count == 1) prepare(to + flat_index(target, first) * size, copy.box.elements() * size);
+    ScopedTimer timer(stats_->copy_s);
+    parts_.device.copy_box(size, copy.box, at(copy.from, slot), copy.from_box, to, copy.to_box);
     stats_->copy_bytes += copy.box.elements() * size;
   }
 }

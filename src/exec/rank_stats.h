@@ -9,7 +9,7 @@ namespace slabload {
 struct RankStats {
   // Seconds of this rank in each phase. `read` is the time in storage calls; `verify` is the checksum time,
   // also where it is taken while reading; `total` is from the first open to the end of verification.
-  double open_s = 0;    // index received, files opened
+  double open_s = 0;    // index received, files and datasets opened
   double plan_s = 0;    // plan made and agreed on, memory mapped and its pages made present
   double memory_s = 0;  // the part of plan_s that made pages present
   double read_s = 0;

@@ -12,6 +12,7 @@
 #include "backend/hdf5/open_file.h"
 #include "base/bytes.h"
 #include "base/narrow.h"
+#include "base/stopwatch.h"
 
 namespace slabload {
 
@@ -112,6 +113,7 @@ const Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tenso
   OpenFile& file = file_for(tensor);
   if (auto found = file.datasets.find(tensor.path); found != file.datasets.end()) return found->second;
   if (file.datasets.size() >= kMostOpen) file.datasets.clear();
+  ScopedTimer timer(counters_.open_s);
   Where where{then_.path, tensor.path};
   OpenDataset open;
   open.dataset =

@@ -1,5 +1,6 @@
 #include "backend/safetensors/shard_file.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,0 +1,499 @@
+#include "fakes/plan_mutations.h"
+
+#include <algorithm>
+
+#include "plan/planner.h"
+
+namespace slabload::testing {
+namespace {
+
+using Kind = FillItem::Kind;
+
+// A random item out of all rounds of a random rank, of those that `wanted` accepts.
+template <typename Item, typename Wanted>
+struct Found {
+  LoadPlan* plan = nullptr;
+  Round* round = nullptr;
+  std::vector<Item>* list = nullptr;
+  std::size_t at = 0;
+  explicit operator bool() const { return list != nullptr; }
+  Item& item() const { return (*list)[at]; }
+};
+
+template <typename Item, typename Wanted>
+Found<Item, Wanted> pick(Subject& s, Random& random, std::vector<Item> Round::*member, Wanted wanted) {
+  std::vector<Found<Item, Wanted>> all;
+  for (LoadPlan& plan : s.plans) {
+    for (Round& round : plan.rounds) {
+      auto& list = round.*member;
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        if (wanted(list[i])) all.push_back({&plan, &round, &list, i});
+      }
+    }
+  }
+  return all.empty() ? Found<Item, Wanted>{} : all[random.below(all.size())];
+}
+template <typename Item>
+auto pick(Subject& s, Random& random, std::vector<Item> Round::*member) {
+  return pick(s, random, member, [](const Item&) { return true; });
+}
+auto of_kind(Kind kind) {
+  return [kind](const FillItem& fill) { return fill.kind == kind; };
+}
+
+template <typename Item>
+void erase(std::vector<Item>& list, std::size_t at) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// Drop and duplicate for any list of items.
+template <typename Item>
+Mutation dropped(std::vector<Item> Round::*member) {
+  return [member](Subject& s, Random& random) {
+    auto found = pick(s, random, member);
+    if (found) erase(*found.list, found.at);
+    return static_cast<bool>(found);
+  };
+}
+template <typename Item>
+Mutation doubled(std::vector<Item> Round::*member) {
+  return [member](Subject& s, Random& random) {
+    auto found = pick(s, random, member);
+    if (found)
+      found.list->insert(found.list->begin() + static_cast<std::ptrdiff_t>(found.at), Item(found.item()));
+    return static_cast<bool>(found);
+  };
+}
+
+Mutation dropped_fill(Kind kind) {
+  return [kind](Subject& s, Random& random) {
+    auto found = pick(s, random, &Round::fills, of_kind(kind));
+    if (found) erase(*found.list, found.at);
+    return static_cast<bool>(found);
+  };
+}
+
+std::uint64_t some_shift(Random& random) {
+  return random.of<std::uint64_t>({1, 2, 8, 64, 4096, std::uint64_t{0} - 1, std::uint64_t{0} - 8});
+}
+
+void shift_box(Box& box, Random& random) {
+  if (box.ndim() == 0) {
+    box.start.push_back(0);
+    box.extent.push_back(1);
+    return;
+  }
+  std::size_t d = random.below(box.ndim());
+  switch (random.below(3)) {
+    case 0:
+      box.start[d] += random.of<std::uint64_t>({1, 2, std::uint64_t{0} - 1});
+      break;
+    case 1:
+      box.extent[d] += random.of<std::uint64_t>({1, 3});
+      break;
+    default:
+      box.extent[d] -= 1;
+      break;
+  }
+}
+
+// `change(item, random)` applied to one item.
+template <typename Item, typename Change>
+Mutation changed(std::vector<Item> Round::*member, Change change) {
+  return [member, change](Subject& s, Random& random) {
+    auto found = pick(s, random, member);
+    if (found) change(found.item(), random);
+    return static_cast<bool>(found);
+  };
+}
+template <typename Change>
+Mutation changed_fill(std::initializer_list<Kind> kinds, Change change) {
+  std::vector<Kind> wanted = kinds;
+  return [wanted, change](Subject& s, Random& random) {
+    auto found = pick(s, random, &Round::fills, [&](const FillItem& f) {
+      return std::find(wanted.begin(), wanted.end(), f.kind) != wanted.end();
+    });
+    if (found) change(found.item(), random);
+    return static_cast<bool>(found);
+  };
+}
+
+LoadPlan& any_plan(Subject& s, Random& random) {
+  return s.plans[random.below(s.plans.size())];
+}
+
+bool swap_messages(Subject& s, Random& random, Kind kind) {
+  auto first = pick(s, random, &Round::fills, of_kind(kind));
+  if (!first) return false;
+  for (std::size_t i = first.at + 1; i < first.list->size(); ++i) {
+    FillItem& other = (*first.list)[i];
+    if (other.kind != kind || other.peer != first.item().peer) continue;
+    std::swap(other, first.item());
+    return true;
+  }
+  return false;
+}
+
+// Moves an item to another round, taking its read step along where the round has one for its tensor.
+bool move_read(Subject& s, Random& random) {
+  auto found = pick(s, random, &Round::reads);
+  if (!found) return false;
+  ReadItem item = found.item();
+  for (Round& other : found.plan->rounds) {
+    if (&other == found.round) continue;
+    for (std::uint32_t step = 0; step < other.steps.size(); ++step) {
+      if (other.steps[step].tensor != item.tensor) continue;
+      erase(*found.list, found.at);
+      item.step = step;
+      auto at = std::find_if(other.reads.begin(), other.reads.end(),
+                             [&](const ReadItem& r) { return r.step > step; });
+      other.reads.insert(at, item);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Moves a read away from a transfer of its own round that sends some of it.
+bool move_read_away_from_transfers(Subject& s, Random& random) {
+  Subject copy = s;
+  for (int tries = 0; tries < 10; ++tries) {
+    s = copy;
+    Random same = random;  // to find the read that move_read will take
+    auto found = pick(s, same, &Round::reads);
+    if (!found) return false;
+    const ReadItem& read = found.item();
+    const std::vector<FillItem>& fills = found.round->fills;
+    bool sent = std::any_of(fills.begin(), fills.end(), [&](const FillItem& f) {
+      if (f.tensor != read.tensor || f.kind == Kind::receive) return false;
+      return f.kind != Kind::send || !intersect(f.box, read.box).empty();
+    });
+    if (move_read(s, random) && sent) return true;
+  }
+  return false;
+}
+
+template <typename Item>
+bool move_to_other_round(Subject& s, Random& random, std::vector<Item> Round::*member) {
+  auto found = pick(s, random, member);
+  if (!found || found.plan->rounds.size() < 2) return false;
+  Round& other = found.plan->rounds[random.below(found.plan->rounds.size())];
+  if (&other == found.round) return false;
+  Item item = found.item();
+  erase(*found.list, found.at);
+  (other.*member).push_back(item);
+  return true;
+}
+
+bool steal_read(Subject& s, Random& random) {
+  auto found = pick(s, random, &Round::reads);
+  if (!found || found.item().to.space == Space::shard || is_baseline(s.c.params.strategy)) return false;
+  LoadPlan& other = any_plan(s, random);
+  if (&other == found.plan) return false;
+  std::size_t r = static_cast<std::size_t>(found.round - found.plan->rounds.data());
+  ReadItem item = found.item();
+  erase(*found.list, found.at);
+  Round& round = other.rounds[r];
+  auto at = std::find_if(round.reads.begin(), round.reads.end(),
+                         [&](const ReadItem& i) { return i.step > item.step; });
+  round.reads.insert(at, item);
+  return true;
+}
+
+}  // namespace
+
+const std::vector<NamedMutation>& plan_mutations() {
+  static const std::vector<NamedMutation> all{
+    {"DropRead", dropped(&Round::reads)},
+    {"DoubleRead", doubled(&Round::reads)},
+    {"DropPack", dropped(&Round::packs)},
+    {"DoublePack", doubled(&Round::packs)},
+    {"DropUnpack", dropped(&Round::unpacks)},
+    {"DoubleUnpack", doubled(&Round::unpacks)},
+    {"DropSend", dropped_fill(Kind::send)},
+    {"DropReceive", dropped_fill(Kind::receive)},
+    {"DropAllGather", dropped_fill(Kind::all_gather)},
+    {"DropBroadcast", dropped_fill(Kind::broadcast)},
+    {"DoubleFill", doubled(&Round::fills)},
+    {"ShiftReadPlace", changed(&Round::reads, [](ReadItem& i, Random& r) { i.to.offset += some_shift(r); })},
+    {"ShiftFillPlace", changed(&Round::fills, [](FillItem& i, Random& r) { i.at.offset += some_shift(r); })},
+    {"ShiftPackSource", changed(&Round::packs, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
+    {"ShiftUnpackSource", changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
+    {"ShiftUnpackTarget", changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.to.offset += some_shift(r); })},
+    {"PlaceOfReadInOtherSpace",
+     changed(&Round::reads, [](ReadItem& i, Random&) { i.to.space = i.to.space == Space::shard ? Space::stage : Space::shard; })},
+    {"PlaceOfReadKept", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::reads);
+       if (!found || found.item().to.space == Space::keep) return false;
+       found.item().to.space = Space::keep;
+       return true;
+     }},
+    {"PlaceOfFillInOtherSpace",
+     changed(&Round::fills, [](FillItem& i, Random&) { i.at.space = i.at.space == Space::shard ? Space::stage : Space::shard; })},
+    {"ChangeReadBox", changed(&Round::reads, [](ReadItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangeMessageBox", changed_fill({Kind::send, Kind::receive}, [](FillItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangePackBox", changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangePackTarget", changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
+    {"ChangeUnpackBox", changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangeUnpackTarget", changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
+    {"ChangeUnpackSource", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::unpacks);
+       if (!found) return false;
+       Box before = found.item().from_box;
+       shift_box(found.item().from_box, random);
+       // A box with one more or fewer in its outermost dimension lies in memory as before.
+       return before.ndim() == 0 || before.extent[0] == found.item().from_box.extent[0];
+     }},
+    {"ChangeTensorOfRead", changed(&Round::reads, [](ReadItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfFill", changed(&Round::fills, [](FillItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfPack", changed(&Round::packs, [](CopyItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfUnpack",
+     changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeFillBytes", changed(&Round::fills, [](FillItem& i, Random& r) { i.bytes += some_shift(r); })},
+    {"FillOfNothing", changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = 0; })},
+    {"FillOfAGibibyte", changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = kItemLimit; })},
+    {"ChangePeer", changed_fill({Kind::send, Kind::receive, Kind::broadcast},
+                                [](FillItem& i, Random& r) { i.peer += static_cast<std::uint32_t>(1 + r.below(30)); })},
+    {"SendToItself", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::fills, of_kind(Kind::send));
+       if (found) found.item().peer = static_cast<std::uint32_t>(found.plan->rank);
+       return static_cast<bool>(found);
+     }},
+    {"SendBecomesReceive", changed_fill({Kind::send}, [](FillItem& i, Random&) { i.kind = Kind::receive; })},
+    {"ReceiveBecomesSend", changed_fill({Kind::receive}, [](FillItem& i, Random&) { i.kind = Kind::send; })},
+    {"ReorderSends", [](Subject& s, Random& random) { return swap_messages(s, random, Kind::send); }},
+    {"ReorderReceives", [](Subject& s, Random& random) { return swap_messages(s, random, Kind::receive); }},
+    {"ReorderCollectives", [](Subject& s, Random& random) {
+       auto first = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
+       if (!first) return false;
+       for (std::size_t i = first.at + 1; i < first.list->size(); ++i) {
+         FillItem& other = (*first.list)[i];
+         if (other.kind != Kind::all_gather || other.group != first.item().group) continue;
+         std::swap(other, first.item());
+         return true;
+       }
+       return false;
+     }},
+    {"WrongGroup", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) { i.group += static_cast<std::uint32_t>(1 + r.below(3)); })},
+    {"ChangePart", changed_fill({Kind::all_gather}, [](FillItem& i, Random& r) { i.part += some_shift(r); })},
+    {"NoPart", changed_fill({Kind::all_gather}, [](FillItem& i, Random&) { i.part = 0; })},
+    {"ChangeRange", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) {
+       (r.one_in(2) ? i.range.begin : i.range.end) += some_shift(r);
+     })},
+    {"MoveBroadcastPart", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random&) {
+       i.range.begin += 1;
+       i.range.end += 1;
+     })},
+    {"PartOnAllMembers", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
+       if (!found) return false;
+       std::uint32_t t = found.item().tensor;
+       std::uint64_t begin = found.item().range.begin;
+       std::uint64_t shift = dtype_size(found.plan->dtypes[t]);
+       for (LoadPlan& plan : s.plans) {
+         for (Round& round : plan.rounds) {
+           for (FillItem& fill : round.fills) {
+             if (fill.kind == Kind::all_gather && fill.tensor == t && fill.range.begin == begin) fill.part += shift;
+           }
+         }
+       }
+       // Where one member brings everything a larger part changes nothing.
+       return found.item().part - shift < found.item().bytes;
+     }},
+    {"DropAllGatherOnAll", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
+       if (!found) return false;
+       std::uint32_t t = found.item().tensor;
+       for (LoadPlan& plan : s.plans) {
+         for (Round& round : plan.rounds) {
+           std::erase_if(round.fills, [&](const FillItem& f) { return f.kind == Kind::all_gather && f.tensor == t; });
+         }
+       }
+       return true;
+     }},
+    {"ExtraRound", [](Subject& s, Random& random) {
+       any_plan(s, random).rounds.emplace_back();
+       return true;
+     }},
+    {"DropRound", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.rounds.empty()) return false;
+       erase(plan.rounds, random.below(plan.rounds.size()));
+       return true;
+     }},
+    {"ExtraStep", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.rounds.empty()) return false;
+       plan.rounds[random.below(plan.rounds.size())].steps.push_back({0, 1});
+       return true;
+     }},
+    {"ChangeCalls", changed(&Round::steps, [](ReadStep& i, Random&) { i.calls += 1; })},
+    {"ChangeStepTensor", changed(&Round::steps, [](ReadStep& i, Random&) { i.tensor += 1; })},
+    {"FewerCallsOnAll", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::reads);
+       if (!found) return false;
+       auto r = static_cast<std::size_t>(found.round - found.plan->rounds.data());
+       for (LoadPlan& plan : s.plans) plan.rounds[r].steps[found.item().step].calls = 0;
+       return true;
+     }},
+    {"ReadOfOtherStep", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::reads);
+       if (found) found.item().step += static_cast<std::uint32_t>(1 + random.below(4));
+       return found && (found.item().step >= found.round->steps.size() ||
+                        found.round->steps[found.item().step].tensor != found.item().tensor);
+     }},
+    {"ReadsOutOfOrder", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::reads);
+       if (!found || found.at + 1 == found.list->size()) return false;
+       std::swap(found.item(), (*found.list)[found.at + 1]);
+       return found.item().step != (*found.list)[found.at + 1].step;
+     }},
+    {"MoveRead", move_read_away_from_transfers},
+    {"MoveUnpack", [](Subject& s, Random& random) {
+       return s.c.params.strategy != "rank0-full" && move_to_other_round(s, random, &Round::unpacks);
+     }},
+    {"MovePack", [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::packs); }},
+    {"MoveFill", [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::fills); }},
+    {"StealRead", steal_read},
+    {"StageOverlap", [](Subject& s, Random& random) {
+       // Two things of one round at one place, everything that uses the second moved along with it.
+       auto first = pick(s, random, &Round::reads, [](const ReadItem& i) { return i.to.space == Space::stage; });
+       if (!first || is_baseline(s.c.params.strategy)) return false;
+       for (std::size_t i = first.at + 1; i < first.list->size(); ++i) {
+         ReadItem& other = (*first.list)[i];
+         if (other.to.space != Space::stage) continue;
+         std::uint64_t from = other.to.offset, to = first.item().to.offset;
+         std::uint64_t end = from + other.box.elements() * dtype_size(first.plan->dtypes[other.tensor]);
+         auto move = [&](Place& place) {
+           if (place.space == Space::stage && place.offset >= from && place.offset < end) place.offset = place.offset - from + to;
+         };
+         move(other.to);
+         for (CopyItem& copy : first.round->packs) move(copy.from);
+         for (CopyItem& copy : first.round->unpacks) move(copy.from);
+         for (FillItem& fill : first.round->fills) move(fill.at);
+         return true;
+       }
+       return false;
+     }},
+    {"TooLittleStaging", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.stage_bytes == 0) return false;
+       plan.stage_bytes -= 1;
+       return true;
+     }},
+    {"RoundWithTooLittleStaging", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.rounds.empty()) return false;
+       Round& round = plan.rounds[random.below(plan.rounds.size())];
+       if (round.stage_bytes == 0) return false;
+       round.stage_bytes -= 1;
+       return true;
+     }},
+    {"BeyondBudget", [](Subject& s, Random& random) {
+       if (is_baseline(s.c.params.strategy)) return false;
+       any_plan(s, random).stage_bytes = s.c.params.staging / 2 + 1;
+       return true;
+     }},
+    {"BeyondBudgetWithScratch", [](Subject& s, Random& random) {
+       if (is_baseline(s.c.params.strategy)) return false;
+       bool converts = false;
+       for (const TensorMeta& tensor : s.c.index.tensors) converts |= is_converted(tensor, s.c.params.cast);
+       any_plan(s, random).stage_bytes = s.c.params.staging / 2;
+       return converts;
+     }},
+    {"KeepsWhatItMustNot", [](Subject& s, Random& random) {
+       if (is_baseline(s.c.params.strategy)) return false;
+       any_plan(s, random).keep_bytes = 1;
+       return true;
+     }},
+    {"NoSlots", [](Subject& s, Random& random) {
+       any_plan(s, random).slots = random.of<std::uint64_t>({0, 3});
+       return true;
+     }},
+    {"OtherSlots", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       plan.slots = 3 - plan.slots;
+       return true;
+     }},
+    {"Communicates", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.rounds.empty()) return false;
+       Round& round = plan.rounds[random.below(plan.rounds.size())];
+       round.communicates = !round.communicates;
+       return true;
+     }},
+    {"NobodyCommunicates", [](Subject& s, Random& random) {
+       auto found = pick(s, random, &Round::fills);
+       if (!found) return false;
+       auto r = static_cast<std::size_t>(found.round - found.plan->rounds.data());
+       for (LoadPlan& plan : s.plans) plan.rounds[r].communicates = false;
+       return true;
+     }},
+    {"MisstatesReaders", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       plan.every_rank_reads = !plan.every_rank_reads;
+       return true;
+     }},
+    {"OtherDtype", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       DType& dtype = plan.dtypes[random.below(plan.dtypes.size())];
+       dtype = static_cast<DType>((static_cast<int>(dtype) + 1) % kDTypeCount);
+       return true;
+     }},
+    {"OtherShardBox", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       shift_box(plan.shards[random.below(plan.shards.size())].box, random);
+       return true;
+     }},
+    {"ShardsOverlap", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       std::size_t t = random.below(plan.shards.size());
+       if (t == 0 || plan.shards[t].bytes == 0 || plan.shards[t].offset == 0) return false;
+       plan.shards[t].offset -= 64;
+       return true;
+     }},
+    {"ShardSpaceTooSmall", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       std::uint64_t end = 0;
+       for (const ShardPlace& shard : plan.shards) end = std::max(end, shard.offset + shard.bytes);
+       if (end == 0) return false;
+       plan.shard_bytes = end - 1;
+       return true;
+     }},
+    {"ReplicasForgotten", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       std::int32_t& group = plan.replicas[random.below(plan.replicas.size())];
+       group = group < 0 ? 0 : -1;
+       return true;
+     }},
+    {"MemberMissing", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.groups.empty()) return false;
+       std::vector<int>& group = plan.groups[random.below(plan.groups.size())];
+       if (group.size() < 2) return false;
+       erase(group, random.below(group.size()));
+       return true;
+     }},
+    {"GroupMissing", [](Subject& s, Random& random) {
+       LoadPlan& plan = any_plan(s, random);
+       if (plan.groups.empty() || plan.groups.back().size() < 2) return false;
+       plan.groups.pop_back();
+       return true;
+     }},
+    {"RankMissing", [](Subject& s, Random& random) {
+       erase(s.plans, random.below(s.plans.size()));
+       return true;
+     }},
+    {"RankTwice", [](Subject& s, Random& random) {
+       s.plans.push_back(s.plans[random.below(s.plans.size())]);
+       return true;
+     }},
+    {"RankInAnothersPlace", [](Subject& s, Random& random) {
+       std::size_t i = random.below(s.plans.size());
+       s.plans[i] = s.plans[(i + 1) % s.plans.size()];
+       return true;
+     }}};
+  return all;
+}
+
+}  // namespace slabload::testing

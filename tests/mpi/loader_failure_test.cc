@@ -1,0 +1,278 @@
+// What a load says of damaged bytes, and how the failure of one rank ends on all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <fstream>
+#include <set>
+
+#include "backend/hdf5/index.h"
+#include "backend/hdf5/reader.h"
+#include "exec/loader.h"
+#include "mpi/loader_files.h"
+#include "mpi/loader_run.h"
+#include "tools/shared_folder.h"
+
+namespace slabload {
+namespace {
+
+using namespace slabload::testing;  // NOLINT: everything here is a test
+using ::testing::IsEmpty;
+using Transfer = Hdf5Storage::Transfer;
+
+TEST(LoaderVerify, NamesTheTensorWithAFlippedByteOnEveryRank) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  for (std::size_t t = 0; t < 3; ++t) {
+    // Its first, its last and one inner byte, one after the other.
+    const TensorMeta tensor = index.tensors[t];
+    std::uint64_t byte = tensor.offset + (t == 0 ? 0 : t == 1 ? tensor.bytes() - 1 : tensor.bytes() / 2);
+    auto flip = [&] {
+      return folder.on_rank_0([&] {
+        std::fstream file(folder / "a.h5", std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(static_cast<std::streamoff>(byte));
+        auto value = static_cast<char>(file.get() ^ 0x10);
+        file.seekp(static_cast<std::streamoff>(byte));
+        file.put(value);
+        return 0;
+      });
+    };
+    flip();
+    index = shared([&] { return read_hdf5_index(folder / "a.h5"); });
+    for (const char* strategy : {"slab", "rank0-full", "every-rank"}) {
+      for (const Way& way : kWays) {
+        for (VerifyMode verify : {VerifyMode::checksum, VerifyMode::shards, VerifyMode::none}) {
+          Hdf5Storage storage(index, Transfer::direct, MPI_COMM_WORLD);
+          PlanParams params;
+          params.strategy = strategy;
+          params.min_read = way.min_read;
+          Loaded loaded = load(index, preset(way.layout), params, storage, verify);
+          if (verify == VerifyMode::none) {
+            EXPECT_THAT(loaded.result.wrong, IsEmpty());
+            continue;
+          }
+          ASSERT_EQ(loaded.result.wrong.size(), 1u) << strategy << " " << way.name;
+          const Mismatch& wrong = loaded.result.wrong[0];
+          EXPECT_EQ(wrong.tensor, t);
+          EXPECT_EQ(wrong.expected,
+                    plain_crc64(formula_bytes(kSeed, tensor.name, tensor.dtype, tensor.elements())));
+          EXPECT_NE(wrong.found, wrong.expected);
+        }
+      }
+    }
+    flip();
+  }
+}
+
+// Passes everything on, but on one rank damages a byte that another rank has sent.
+class DamagingFabric final : public Fabric {
+ public:
+  explicit DamagingFabric(bool here) : inner_(MPI_COMM_WORLD), here_(here) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  }
+
+  void make_groups(const std::vector<std::vector<int>>& groups) override {
+    groups_ = groups;
+    inner_.make_groups(groups);
+  }
+  void all_gather(std::size_t group, void* data, std::uint64_t bytes, std::uint64_t part) override {
+    inner_.all_gather(group, data, bytes, part);
+    const std::vector<int>& members = groups_[group];
+    if (members.front() != rank_) arrives(data);
+    if (members.front() == rank_ && part < bytes) arrives(static_cast<char*>(data) + part);
+  }
+  void broadcast(std::size_t group, int root, void* data, std::uint64_t bytes) override {
+    inner_.broadcast(group, root, data, bytes);
+    if (groups_[group][static_cast<std::size_t>(root)] != rank_) arrives(data);
+  }
+  void send(int peer, const void* data, std::uint64_t bytes) override { inner_.send(peer, data, bytes); }
+  void receive(int peer, void* data, std::uint64_t bytes) override {
+    inner_.receive(peer, data, bytes);
+    arrives(data);
+  }
+  void start() override { inner_.start(); }
+  void progress() override { inner_.progress(); }
+  void finish() override {
+    inner_.finish();
+    if (here_ && first_ != nullptr && !done) {
+      *first_ ^= 1;
+      done = true;
+    }
+  }
+  std::string description() const override { return "damaging"; }
+
+  bool done = false;
+
+ private:
+  void arrives(void* data) {
+    if (first_ == nullptr) first_ = static_cast<char*>(data);
+  }
+  mpi::MpiFabric inner_;
+  bool here_;
+  int rank_ = 0;
+  std::vector<std::vector<int>> groups_;
+  char* first_ = nullptr;
+};
+
+TEST(LoaderVerify, FindsWhatWasDamagedBetweenRanks) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  std::uint64_t damaged_loads = 0;
+  for (const char* strategy : {"slab", "rank0-broadcast"}) {
+    for (const Way& way : kWays) {
+      for (VerifyMode verify : {VerifyMode::checksum, VerifyMode::shards}) {
+        SCOPED_TRACE(std::string(strategy) + " " + way.name);
+        Hdf5Storage storage(index, Transfer::direct, MPI_COMM_WORLD);
+        DamagingFabric fabric(control.rank() == control.ranks() - 1);
+        PlanParams params;
+        params.strategy = strategy;
+        params.min_read = way.min_read;
+        Loaded loaded = load(index, preset(way.layout), params, storage, verify, &fabric);
+        // What is truly wrong: compared on every rank with the formula.
+        std::vector<std::uint64_t> truly(3, 0);
+        for (const std::string& name :
+             wrong_shards(index, loaded, {world()}, dims_of(index, way.layout), {}, formula(kSeed))) {
+          for (std::size_t t = 0; t < 3; ++t) truly[t] |= index.tensors[t].name == name;
+        }
+        control.max(truly);
+        std::uint64_t count = truly[0] + truly[1] + truly[2];
+        damaged_loads += count;
+        if (verify == VerifyMode::checksum) {
+          EXPECT_THAT(loaded.result.wrong, IsEmpty());  // it only proves what was read
+          continue;
+        }
+        std::vector<std::uint64_t> named(3, 0);
+        for (const Mismatch& wrong : loaded.result.wrong) named[wrong.tensor] = 1;
+        EXPECT_EQ(named, truly);
+      }
+    }
+  }
+  EXPECT_GE(damaged_loads, world() > 1 ? 8u : 0u);
+}
+
+// Throws at the nth read of this rank.
+class FailingStorage final : public Storage {
+ public:
+  FailingStorage(Storage& inner, std::uint64_t fail_at, std::string message, Status status)
+      : inner_(inner), fail_at_(fail_at), message_(std::move(message)), status_(status) {}
+
+  void read(const TensorMeta& tensor, const Box& box, void* out) override {
+    if (reads++ == fail_at_) throw Error(status_, message_);
+    inner_.read(tensor, box, out);
+  }
+  void read_collective(const TensorMeta& tensor, const Box* box, void* out) override {
+    inner_.read_collective(tensor, box, out);
+  }
+  bool collective(const TensorMeta& tensor) const override { return inner_.collective(tensor); }
+  void check_unchanged() override {
+    if (changed) throw Error(Status::file, message_);
+  }
+  StorageCounters counters() const override { return inner_.counters(); }
+  std::string description() const override { return "failing"; }
+
+  std::uint64_t reads = 0;
+  bool changed = false;
+
+ private:
+  Storage& inner_;
+  std::uint64_t fail_at_;
+  std::string message_;
+  Status status_;
+};
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+void expect_agreed(const TensorIndex& index, const Way& way, Storage& storage, int culprit, Status status,
+                   const std::string& message) {
+  PlanParams params;
+  params.min_read = way.min_read;
+  params.staging = 3000;  // several rounds
+  params.round_bytes = 400;
+  try {
+    load(index, preset(way.layout), params, storage, VerifyMode::checksum);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.agreed());
+    EXPECT_EQ(error.status(), status);
+    EXPECT_EQ(error.rank(), culprit);
+    // Another rank than 0 says which one it is, in front.
+    EXPECT_THAT(error.message(), ::testing::EndsWith(message));
+    EXPECT_THAT(error.message(),
+                ::testing::StartsWith(culprit == 0 ? message : fmt::format("[rank {} ", culprit)));
+  }
+}
+
+TEST(LoaderFailure, OfOneRankIsEveryones) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  Hdf5Storage real(index, Transfer::direct, MPI_COMM_WORLD);
+  for (const Way& way : kWays) {
+    PlanParams params;
+    params.min_read = way.min_read;
+    params.staging = 3000;
+    params.round_bytes = 400;
+    FailingStorage counting(real, kNever, "", Status::file);
+    Loaded loaded = load(index, preset(way.layout), params, counting, VerifyMode::checksum);
+    EXPECT_GT(loaded.plan.rounds.size(), 2u) << way.name;
+    for (int culprit : std::set<int>{0, control.ranks() / 2, control.ranks() - 1}) {
+      std::uint64_t reads[] = {control.rank() == culprit ? counting.reads : 0};
+      control.max(reads);
+      ASSERT_GT(reads[0], 1u) << way.name;
+      for (std::uint64_t at : std::set<std::uint64_t>{0, 1, reads[0] / 2, reads[0] - 1}) {
+        SCOPED_TRACE(fmt::format("{}, read {} of rank {}", way.name, at, culprit));
+        std::string message = fmt::format("a.h5: rank {} cannot read", culprit);
+        FailingStorage failing(real, control.rank() == culprit ? at : kNever, message, Status::file);
+        expect_agreed(index, way, failing, culprit, Status::file, message);
+      }
+    }
+  }
+}
+
+TEST(LoaderFailure, TheLowestOfSeveralRanksIsNamed) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  Hdf5Storage real(index, Transfer::direct, MPI_COMM_WORLD);
+  int lowest = control.ranks() / 2;
+  for (const Way& way : kWays) {
+    FailingStorage failing(real, control.rank() >= lowest ? 0 : kNever,
+                           fmt::format("rank {} fails", control.rank()), Status::peer);
+    expect_agreed(index, way, failing, lowest, Status::peer, fmt::format("rank {} fails", lowest));
+  }
+}
+
+TEST(LoaderFailure, AFileThatChangedAtTheEndIsEveryones) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  Hdf5Storage real(index, Transfer::direct, MPI_COMM_WORLD);
+  int culprit = control.ranks() - 1;
+  for (const Way& way : kWays) {
+    FailingStorage failing(real, kNever, "a.h5: cut short", Status::file);
+    failing.changed = control.rank() == culprit;
+    expect_agreed(index, way, failing, culprit, Status::file, "a.h5: cut short");
+  }
+}
+
+// After a failure the same processes load again: nothing of it is left in the fabric.
+TEST(LoaderFailure, LeavesTheRanksAbleToLoad) {
+  SharedFolder folder;
+  TensorIndex index = write_hdf5(folder, three_tensors());
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  Hdf5Storage real(index, Transfer::independent, MPI_COMM_WORLD);
+  for (const Way& way : kWays) {
+    FailingStorage failing(real, control.rank() == 0 ? 1 : kNever, "once", Status::file);
+    expect_agreed(index, way, failing, 0, Status::file, "once");
+    PlanParams params;
+    params.min_read = way.min_read;
+    Loaded loaded = load(index, preset(way.layout), params, real, VerifyMode::shards);
+    EXPECT_THAT(wrong_shards(index, loaded, {world()}, dims_of(index, way.layout), {}, formula(kSeed)),
+                IsEmpty());
+    EXPECT_THAT(loaded.result.wrong, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace slabload
