@@ -7,6 +7,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=${here#"$PWD"/}
 SLABLOAD=${SLABLOAD:-slabload}
 folder=${DEMO_DIR:-build/demo}
 read -ra mpirun <<<"${MPIRUN:-mpirun}"

@@ -25,9 +25,9 @@ BaselinePlanner::BaselinePlanner(const TensorIndex& index, const Layout& layout,
 
 std::string BaselinePlanner::why() const {
   if (params_.strategy == "rank0-full")
-    return "baseline: rank 0 reads the whole model, then broadcasts every tensor";
-  if (params_.strategy == "rank0-broadcast") return "baseline: rank 0 reads each tensor and broadcasts it";
-  return "baseline: every rank reads every tensor whole";
+    return "rank 0 reads the whole model, then broadcasts every tensor";
+  if (params_.strategy == "rank0-broadcast") return "rank 0 reads each tensor and broadcasts it";
+  return "every rank reads every tensor whole";
 }
 
 LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
