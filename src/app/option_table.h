@@ -31,7 +31,7 @@ struct OptionSpec {
   const char* name;
   unsigned verbs;
   Arity arity;
-  const char* value;  // placeholder of the value; nullptr for a flag
+  const char* value;  // what help shows for the value; nullptr for a flag
   std::string text;   // with unit and default
   // Puts the values (one unless repeated; none for a flag) into the options. `what` names the option as the
   // user wrote it. Throws Status::usage.
