@@ -1,10 +1,13 @@
 #include "app/load_job.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "backend/host/device.h"
@@ -42,6 +45,22 @@ void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& l
 std::string gathered_stats(const RankStats& stats) {
   static_assert(std::is_trivially_copyable_v<RankStats>);
   return {reinterpret_cast<const char*>(&stats), sizeof stats};
+}
+
+// Shards that a load on more ranks left here would be taken for part of this one.
+void refuse_other_shards(const std::string& folder, int ranks) {
+  std::error_code none;  // a folder that is not there yet has no shards
+  for (std::filesystem::directory_iterator it(folder, none), end; !none && it != end; it.increment(none)) {
+    std::string name = it->path().filename().string();
+    unsigned rank = 0;
+    int length = 0;
+    if (std::sscanf(name.c_str(), "rank-%u.safetensors%n", &rank, &length) == 1 &&
+        static_cast<std::size_t>(length) == name.size() && rank >= static_cast<unsigned>(ranks)) {
+      fail(Status::file,
+           "--stage-out {}: {} is there from a load on more ranks; remove it or choose another folder",
+           printable(folder), printable(name));
+    }
+  }
 }
 
 }  // namespace
@@ -124,6 +143,7 @@ LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session
   });
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
   together(session.control(), [&] {
+    machine_ = parse_machine(options.cost);
     layout_ =
         std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
   });
@@ -237,46 +257,65 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
     std::memcpy(&one, bytes.data(), sizeof one);
     out.report.per_rank.push_back(one);
   }
+  PlanSummary moved;
+  for (std::size_t rank = 0; rank < out.report.per_rank.size(); ++rank) {
+    moved.read_bytes.add(out.report.per_rank[rank].read_bytes, rank);
+    moved.received_bytes.add(out.report.per_rank[rank].fill_bytes, rank);
+  }
+  out.report.bound_s = time_bound(moved, machine_);
   return out;
 }
 
 void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
-  together(session_.control(), [&] {
-    // Node-local folders are often not there yet; only the last part of the path is made, so that a missing
-    // mount shows.
-    if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-      fail(Status::file, "--stage-out {}: {}", printable(folder), errno_text(errno));
-    }
-    using Json = nlohmann::ordered_json;
-    Json places = Json::object();
-    std::vector<ShardTensor> tensors;
-    for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
-      const TensorMeta& tensor = index_.tensors[t];
-      const ShardPlace& shard = loaded.plan.shards[t];
-      tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent),
-                         loaded.result.shards->data() + shard.offset});
-      Json place;
-      place["global_shape"] =
-          std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
-      place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
-      if (!tensor.aliases.empty()) place["aliases"] = tensor.aliases;
-      places[tensor.name] = std::move(place);
-    }
-    auto rank = static_cast<std::uint64_t>(session_.rank());
-    Dims coordinate = layout_->mesh().coordinate(rank);
-    std::map<std::string, std::string> metadata{
-        {"format", "pt"},
-        {"slabload_version", kVersion},
-        {"slabload_checkpoint", options_.checkpoint},
-        {"slabload_layout", layout_->name()},
-        {"slabload_mesh", layout_->mesh().text()},
-        {"slabload_coordinate",
-         Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
-        {"slabload_rank", fmt::format("{}", rank)},
-        {"slabload_ranks", fmt::format("{}", session_.ranks())},
-        {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
-    write_shard_file(fmt::format("{}/rank-{:05}.safetensors", folder, rank), tensors, metadata, true);
-  });
+  std::string path = fmt::format("{}/rank-{:05}.safetensors", folder, session_.rank());
+  bool written = false;
+  try {
+    together(session_.control(), [&] { refuse_other_shards(folder, session_.ranks()); });
+    together(session_.control(), [&] {
+      write_shards(loaded, folder, path);
+      written = true;
+    });
+  } catch (const Error&) {
+    // A set with a rank missing must not look like a whole one.
+    if (written) unlink(path.c_str());
+    throw;
+  }
+}
+
+void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const {
+  // Node-local folders are often not there yet; only the last part of the path is made, so that a missing
+  // mount shows.
+  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
+    fail(Status::file, "--stage-out {}: {}", printable(folder), errno_text(errno));
+  }
+  using Json = nlohmann::ordered_json;
+  Json places = Json::object();
+  std::vector<ShardTensor> tensors;
+  for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
+    const TensorMeta& tensor = index_.tensors[t];
+    const ShardPlace& shard = loaded.plan.shards[t];
+    tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent),
+                       loaded.result.shards->data() + shard.offset});
+    Json place;
+    place["global_shape"] =
+        std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
+    place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
+    if (!tensor.aliases.empty()) place["aliases"] = tensor.aliases;
+    places[tensor.name] = std::move(place);
+  }
+  auto rank = static_cast<std::uint64_t>(session_.rank());
+  Dims coordinate = layout_->mesh().coordinate(rank);
+  std::map<std::string, std::string> metadata{
+      {"format", "pt"},
+      {"slabload_version", kVersion},
+      {"slabload_checkpoint", options_.checkpoint},
+      {"slabload_layout", layout_->name()},
+      {"slabload_mesh", layout_->mesh().text()},
+      {"slabload_coordinate", Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
+      {"slabload_rank", fmt::format("{}", rank)},
+      {"slabload_ranks", fmt::format("{}", session_.ranks())},
+      {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
+  write_shard_file(path, tensors, metadata, true);
 }
 
 }  // namespace slabload

@@ -31,7 +31,8 @@ class LoadJob {
   // What "auto" stands for.
   std::string chosen_strategy() const;
 
-  // Writes this rank's shards as DIR/rank-00017.safetensors. Collective; errors are agreed.
+  // Writes this rank's shards as DIR/rank-00017.safetensors. A folder that holds shards of higher ranks is
+  // refused, and if any rank fails none leaves a file. Collective; errors are agreed.
   void stage_out(const Loaded& loaded, const std::string& folder) const;
 
   PlanParams plan_params(const std::string& strategy) const;
@@ -41,7 +42,10 @@ class LoadJob {
 
   Session& session_;
   const RunOptions& options_;
+  void write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const;
+
   double index_s_ = 0;
+  Machine machine_;  // the bandwidths of --cost
   TensorIndex index_;
   std::unique_ptr<Layout> layout_;
 };

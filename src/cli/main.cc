@@ -31,9 +31,9 @@ void complain(const std::string& message) {
 }
 
 Status run_alone(const RunOptions& options) {
-  if (options.verb == "inspect") return run_inspect(options);
-  if (options.verb == "plan") return run_plan(options);
-  return run_version();
+  if (options.verb == "inspect") return run_inspect(options, speaks());
+  if (options.verb == "plan") return run_plan(options, speaks());
+  return run_version(speaks());
 }
 
 Status run_on_ranks(Session& session, const RunOptions& options) {
@@ -82,6 +82,7 @@ Status run(const std::vector<std::string>& arguments) {
   try {
     return run_alone(line.options);
   } catch (const Error& error) {
+    // On several ranks each says so: the first to end has the launcher end the others, perhaps before they speak.
     complain(error.message());
     return error.status();
   }

@@ -5,9 +5,10 @@
 
 namespace slabload {
 
-Status run_inspect(const RunOptions& options) {
+Status run_inspect(const RunOptions& options, bool speaks) {
   TensorIndex index = read_index(options.checkpoint);
-  print(options.json ? inspect_json(index, options.tensors) + "\n" : inspect_text(index, options.tensors));
+  if (speaks)
+    print(options.json ? inspect_json(index, options.tensors) + "\n" : inspect_text(index, options.tensors));
   return Status::ok;
 }
 

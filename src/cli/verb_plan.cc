@@ -16,7 +16,7 @@ std::uint64_t planned_ranks(const RunOptions& options) {
 
 }  // namespace
 
-Status run_plan(const RunOptions& options) {
+Status run_plan(const RunOptions& options, bool speaks) {
   TensorIndex index = options.table.empty() ? read_index(options.checkpoint) : read_table(options.table);
   index = select_tensors(std::move(index), options.selection);
   if (!options.expect.empty()) check_expected(index, options.expect);
@@ -31,7 +31,7 @@ Status run_plan(const RunOptions& options) {
     const TensorMeta* tensor = index.find(options.explain);
     if (tensor == nullptr)
       fail(Status::usage, "--explain: there is no tensor {}", printable(options.explain));
-    print(explain_text(*tensor, layout));
+    if (speaks) print(explain_text(*tensor, layout));
     return Status::ok;
   }
   PlanParams params;
@@ -51,6 +51,7 @@ Status run_plan(const RunOptions& options) {
   report.summary = simulate(index, layout, params, report.keep_ranks ? &report.per_rank : nullptr);
   Machine machine = parse_machine(options.cost);
   report.bound_s = time_bound(report.summary, machine);
+  if (!speaks) return Status::ok;
   std::string json = to_json(report);
   if (!options.report.empty()) write_text(options.report, json);
   print(options.json ? json : to_text(report));

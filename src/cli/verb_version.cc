@@ -5,7 +5,8 @@
 
 namespace slabload {
 
-Status run_version() {
+Status run_version(bool speaks) {
+  if (!speaks) return Status::ok;
   print(version_text());
   print(fmt::format("{}, HDF5 {}; host memory, MPI fabric\n", Session::mpi_version(), hdf5_version()));
   return Status::ok;

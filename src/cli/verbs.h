@@ -8,10 +8,10 @@
 
 namespace slabload {
 
-// Without MPI.
-Status run_inspect(const RunOptions& options);
-Status run_plan(const RunOptions& options);
-Status run_version();
+// Without MPI; started on several ranks all the same, only one speaks.
+Status run_inspect(const RunOptions& options, bool speaks);
+Status run_plan(const RunOptions& options, bool speaks);
+Status run_version(bool speaks);
 
 // Collective over the session's ranks.
 Status run_generate(Session& session, const RunOptions& options);

@@ -160,4 +160,29 @@ expect_status 0
 expect_out 'resident|cold'
 run bench model.h5 --strategies slab,slab
 expect_status 2
+
+# The bound of --cost, and words that are no rates
+run_mpi 2 load model.h5 --cost fs=1GB/s,fabric=1GB/s --report bound.json
+expect_status 0
+expect_json_true bound.json 'r["bound_s"] > 0 and abs(r["over_bound"] - r["total_s"] / r["bound_s"]) < 1e-6'
+run_mpi 2 load model.h5 --cost zz=1GB/s
+expect_status 2
+
+# Shards of an earlier load on more ranks are never left beside new ones; a set that is not whole is not left at all.
+run_mpi 3 load model.h5 --stage-out used
+expect_status 0
+cksum used/* >before
+run_mpi 2 load model.h5 --stage-out used
+expect_status 3
+cksum used/* >after
+cmp -s before after || fail "a refused --stage-out changed the folder"
+mkdir -p partial/rank-00001.safetensors
+run_mpi 2 load model.h5 --stage-out partial
+expect_status 3
+expect_equal "$(ls partial)" rank-00001.safetensors "what a failed --stage-out leaves"
+
+# Verbs that need no MPI print once on several ranks
+run_mpi 3 inspect model.h5
+expect_status 0
+expect_equal "$(grep -c '^# checkpoint' "$OUT")" 1 "reports of inspect on 3 ranks"
 echo "help, options, reports, plan and bench as the documents have them"
