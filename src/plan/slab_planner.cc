@@ -392,13 +392,19 @@ void SlabPlanner::plan_receiving(const Segment& segment, const Window& window, L
   auto window_byte = [&](std::uint64_t element) {
     return segment.window_offset + (element - segment.range.begin) * c.source_size;
   };
-  // Cuts move down by up to a grain, so the reader after the one computed may hold the element.
-  std::uint64_t first = scale(window_byte(hull.begin), ranks_, window.bytes);
-  std::uint64_t end =
-      std::min(ranks_ - 1, scale(window_byte(hull.end) + c.grain * c.source_size, ranks_, window.bytes) + 1);
-  for (std::uint64_t reader = first; reader <= end; ++reader) {
+  // The reader of an element: the last whose cut, moved down to a grain, is not beyond it. From one share's
+  // end to the next, so that only readers that have something are visited, however many ranks there are.
+  auto reader_of = [&](std::uint64_t element) {
+    std::uint64_t grain_end = std::min(segment.range.end, (element / c.grain + 1) * c.grain);
+    auto product = static_cast<unsigned __int128>(window_byte(grain_end)) * ranks_;
+    return static_cast<std::uint64_t>((product - 1) / window.bytes);
+  };
+  for (std::uint64_t element = hull.begin; element < hull.end;) {
+    std::uint64_t reader = reader_of(element);
+    FlatRange share = share_of(segment, window.bytes, reader);
+    element = share.end;
     if (reader == plan.rank) continue;
-    for (const Box& box : flat_boxes(tensor.shape, share_of(segment, window.bytes, reader))) {
+    for (const Box& box : flat_boxes(tensor.shape, share)) {
       Box piece = intersect(box, own.box);
       if (piece.empty()) continue;
       FillItem receive;

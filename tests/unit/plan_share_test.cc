@@ -123,5 +123,16 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
                    6.5);
 }
 
+// With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from every rank would
+// take hours here.
+TEST(Simulate, TakesManyMoreRanksThanBytes) {
+  TensorIndex index = parse_table("a\tbf16\t8,16\nb\tf32\t7\nc\tbf16\t64,64\nd\tf32\t3,3\n", "small");
+  Layout layout = Layout::preset("fsdp2", Mesh({{"dp_shard", 200'000}}));
+  PlanSummary summary = simulate(index, layout, PlanParams{});
+  EXPECT_TRUE(summary.validated);
+  EXPECT_EQ(summary.ranks, 200'000u);
+  EXPECT_EQ(summary.read_bytes.sum, 2u * 8 * 16 + 4 * 7 + 2 * 64 * 64 + 4 * 3 * 3);
+}
+
 }  // namespace
 }  // namespace slabload
