@@ -11,8 +11,7 @@ MPIRUN   ?= mpirun
 CXXFLAGS ?= -O2 -g1
 PREFIX   ?= /usr/local
 DESTDIR  ?=
-CUDA_HOME ?= /usr/local/cuda
-CUDA     ?= 0
+CUDA     ?= auto
 SAN      ?=
 WERROR   ?= 0
 V        ?= 0
@@ -31,11 +30,23 @@ MAKEFLAGS += --no-builtin-rules
 
 # ---- configuration ------------------------------------------------------------------------------
 
-ifneq ($(CUDA),0)
-ifneq ($(filter $(CUDA),1 fake),)
-$(error CUDA=$(CUDA): version $(VERSION) has the host build only; build with CUDA=0)
+# The CUDA toolkit with NCCL: by CUDA_HOME, or where nvcc on the path lies, or in its usual place.
+ifeq ($(CUDA_HOME),)
+nvcc_on_path := $(realpath $(shell command -v nvcc 2>/dev/null))
+CUDA_HOME := $(if $(nvcc_on_path),$(patsubst %/bin/nvcc,%,$(nvcc_on_path)),/usr/local/cuda)
 endif
-$(error CUDA=$(CUDA) is none of 0, 1, fake)
+NCCL_HOME ?= $(CUDA_HOME)
+NVCC ?= $(CUDA_HOME)/bin/nvcc
+cuda_lacks := $(if $(wildcard $(NVCC)),,nvcc) \
+  $(if $(wildcard $(CUDA_HOME)/include/cuda_runtime.h),,cuda_runtime.h) \
+  $(if $(wildcard $(NCCL_HOME)/include/nccl.h /usr/include/nccl.h),,nccl.h)
+cuda_there := $(if $(strip $(cuda_lacks)),0,1)
+cuda := $(patsubst fake,1,$(patsubst auto,$(cuda_there),$(CUDA)))
+ifeq ($(filter 0 1,$(cuda)),)
+$(error CUDA=$(CUDA) is none of auto, 0, 1, fake)
+endif
+ifeq ($(cuda)$(cuda_there),10)
+$(error CUDA=$(CUDA): $(CUDA_HOME) lacks $(strip $(cuda_lacks)); set CUDA_HOME and NCCL_HOME, or build with CUDA=0)
 endif
 
 comma := ,
@@ -47,7 +58,7 @@ ifneq ($(and $(filter thread,$(sans)),$(filter address,$(sans))),)
 $(error SAN=$(SAN): thread and address exclude each other)
 endif
 space := $(subst ,, )
-config := release$(if $(sans),-$(subst $(space),-,$(sans)))
+config := release$(if $(filter $(cuda),$(cuda_there)),,-host)$(if $(sans),-$(subst $(space),-,$(sans)))
 
 B := build/$(config)
 O := $(B)/obj
@@ -78,10 +89,14 @@ mpi_cflags  := $(patsubst -I%,-isystem %,$(MPI_CFLAGS) $(HDF5_CFLAGS)) -DOMPI_SK
 refuse := $(B)/refuse
 plain_flags := -Isrc -Iinclude -isystem $(refuse)
 mpi_flags   := -Isrc -Iinclude $(mpi_cflags)
+cuda_flags  := -DSLABLOAD_CUDA=$(cuda) $(if $(filter 1,$(cuda)),$(addprefix -isystem ,$(sort $(CUDA_HOME)/include $(wildcard $(NCCL_HOME)/include))))
 test_flags  := -Itests
 
 base_libs := -lisal -lfmt
-mpi_libs   = -lboost_program_options $(HDF5_LIBS) $(MPI_LIBS) $(base_libs)
+# Dynamic on purpose: the program starts where there is no driver, and tests can put doubles in front.
+cuda_libs := $(if $(filter 1,$(cuda)),$(addprefix -L,$(sort $(CUDA_HOME)/lib64 $(wildcard $(NCCL_HOME)/lib64 $(NCCL_HOME)/lib))) -lcudart -lnccl \
+  $(addprefix -Wl$(comma)-rpath$(comma),$(sort $(CUDA_HOME)/lib64 $(wildcard $(NCCL_HOME)/lib64 $(NCCL_HOME)/lib))) -Wl$(comma)--enable-new-dtags)
+mpi_libs   = $(cuda_libs) -lboost_program_options $(HDF5_LIBS) $(MPI_LIBS) $(base_libs)
 gtest_libs := -lgmock -lgtest
 
 # ---- sources ------------------------------------------------------------------------------------
@@ -90,14 +105,21 @@ objects = $(patsubst %.cc,$(O)/%.o,$(sort $(1)))
 in = $(call objects,$(foreach folder,$(1),$(wildcard $(folder)/*.cc)))
 
 pure_obj := $(call in,$(addprefix src/,base tensor index layout plan))
-host_obj := $(call in,$(addprefix src/,backend/safetensors backend/host exec report))
-mpi_obj  := $(call in,$(addprefix src/,backend backend/hdf5 backend/mpi app capi))
+# How NCCL's calls are cut into groups needs no CUDA to be worked out and tested.
+schedule_obj := $(call objects,src/backend/nccl/schedule.cc)
+host_obj := $(call in,$(addprefix src/,backend/safetensors backend/host exec report)) $(schedule_obj)
+cu_obj   := $(if $(filter 1,$(cuda)),$(patsubst %.cu,$(O)/%.o,$(wildcard src/backend/cuda/*.cu)))
+gpu_obj  := $(if $(filter 1,$(cuda)),$(filter-out $(schedule_obj),$(call in,src/backend/cuda src/backend/nccl)))
+mpi_obj  := $(call in,$(addprefix src/,backend backend/hdf5 backend/mpi app capi)) $(gpu_obj)
 cli_obj  := $(call in,src/cli)
 # The parser needs no MPI, so its tests are unit tests.
-args_obj := $(call objects,src/app/option_table.cc src/cli/help.cc src/cli/options.cc src/cli/verb_table.cc)
+args_obj := $(call objects,src/app/watchdog.cc src/app/peer_watch.cc src/app/option_table.cc src/cli/help.cc src/cli/options.cc src/cli/verb_table.cc)
 unit_obj := $(call in,tests/unit)
 fake_obj := $(call in,tests/fakes)
 mpit_obj := $(call in,tests/mpi)
+gput_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu))
+gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu/tools))
+gpu_tools := $(patsubst $(O)/tests/gpu/tools/%.o,$(B)/gpu_tools/%,$(gpu_tool_obj))
 tool_obj := $(call in,tests/tools)
 c_obj    := $(patsubst %.c,$(O)/%.o,$(wildcard tests/mpi/*.c))
 preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
@@ -111,8 +133,8 @@ user_lib := $(B)/libslabload.a
 libs := $(mpi_lib) $(host_lib) $(pure_lib)
 
 plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj)
-heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(tool_obj)
-test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(tool_obj)
+heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj)
+test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj)
 all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 
 # ---- rules --------------------------------------------------------------------------------------
@@ -120,7 +142,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test demo bench install clean deps check-layers format force
+.PHONY: all help tests test soak gpu-bundle demo bench install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -149,12 +171,21 @@ $(B)/mpi_tests: $(mpit_obj) $(c_obj) $(keep_obj) $(tool_lib) $(fake_lib) $(libs)
 	$(call say,Linking,mpi_tests)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) $(keep_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) $(mpi_libs)
 
+$(B)/gpu_tests: $(gput_obj) $(O)/tests/mpi/main.o $(keep_obj) $(tool_lib) $(fake_lib) $(libs)
+	$(call say,Linking,gpu_tests)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) $(keep_flags) -pthread $(LDFLAGS) -o $@ $^ $(gtest_libs) $(mpi_libs)
+
+$(gpu_tools): $(B)/gpu_tools/%: $(O)/tests/gpu/tools/%.o $(libs)
+	$(call say,Linking,$(@F))
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $< $(libs) -Wl,--as-needed $(cuda_libs) $(base_libs)
+
 $(pure_lib): $(pure_obj)
 $(host_lib): $(host_obj)
-$(mpi_lib): $(mpi_obj)
+$(mpi_lib): $(mpi_obj) $(cu_obj)
 $(tool_lib): $(tool_obj)
 $(fake_lib): $(fake_obj)
-$(user_lib): $(pure_obj) $(host_obj) $(mpi_obj)
+$(user_lib): $(pure_obj) $(host_obj) $(mpi_obj) $(cu_obj)
 %.a: $(O)/members
 	$(call say,Archiving,$(words $(filter %.o,$^)) objects)
 	@rm -f $@
@@ -162,6 +193,8 @@ $(user_lib): $(pure_obj) $(host_obj) $(mpi_obj)
 
 $(plain_obj): flags = $(plain_flags)
 $(heavy_obj): flags = $(mpi_flags)
+$(gpu_obj) $(gput_obj) $(gpu_tool_obj) $(call objects,src/app/hardware.cc): flags += $(cuda_flags)
+$(gpu_tool_obj): flags += $(test_flags)
 $(test_obj): flags += $(test_flags)
 # What runs once a job, and the tests, cost more to optimise than to run. A value given for CXXFLAGS still wins.
 ifeq ($(origin CXXFLAGS),file)
@@ -181,6 +214,44 @@ $(c_obj): $(O)/%.o: %.c $(O)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -Wall -Wextra -Wpedantic $(if $(filter 1,$(WERROR)),-Werror) $(san_flags) -O0 -g1 -Iinclude -Itests -MMD -MP -c -o $@ $<
 
+# Code for the GPUs of these years, and PTX for later ones.
+CUDA_ARCH ?= 80 90
+nvcc_flags = -std=c++20 -O3 -lineinfo $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH)) -ccbin $(CXX) -Xcompiler -fPIC,-Wall,-Wextra
+$(cu_obj): $(O)/%.o: %.cu $(O)/flags
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) $(nvcc_flags) -Isrc -MMD -MP -c -o $@ $<
+-include $(cu_obj:.o=.d)
+
+# Doubles of CUDA and NCCL, and the small programs that put them to the test.
+double_flags := -std=c++20 -O1 -g1 -Wall -Wextra $(gcc_quiet) $(if $(filter 1,$(WERROR)),-Werror) -fPIC -Isrc -Itests $(cuda_flags)
+fake_cudart := $(B)/fakes/libcudart.so.13
+fake_nccl   := $(B)/fakes/libnccl.so.2
+fake_cudart_obj := $(call in,tests/fakes/cuda)
+fake_nccl_obj   := $(call in,tests/fakes/nccl)
+$(fake_cudart_obj) $(fake_nccl_obj): $(O)/%.o: %.cc $(O)/flags
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(double_flags) -MMD -MP -c -o $@ $<
+$(fake_cudart): $(fake_cudart_obj) tests/fakes/cuda/libcudart.map
+	$(call say,Linking,$(@F))
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -shared -Wl,-soname,$(@F) -Wl,--version-script,tests/fakes/cuda/libcudart.map -o $@ $(fake_cudart_obj)
+$(fake_nccl): $(fake_nccl_obj) tests/fakes/nccl/libnccl.map
+	$(call say,Linking,$(@F))
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -shared -Wl,-soname,$(@F) -Wl,--version-script,tests/fakes/nccl/libnccl.map -o $@ $(fake_nccl_obj)
+-include $(fake_cudart_obj:.o=.d) $(fake_nccl_obj:.o=.d)
+double_programs := $(foreach p,$(wildcard tests/doubles/*/*.cc),$(B)/doubles/$(basename $(notdir $(p))))
+vpath %.cc $(sort $(dir $(wildcard tests/doubles/*/*.cc)))
+$(double_programs): $(B)/doubles/%: %.cc $(O)/flags
+	$(call say,Linking,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(double_flags) -MMD -MP -MF $@.d -o $@ $< $(cuda_libs)
+-include $(double_programs:=.d)
+double_tests := $(if $(filter 1,$(cuda)),$(fake_cudart) $(fake_nccl) $(double_programs) $(B)/gpu_tests)
+
 $(preloads): $(B)/%.so: tests/tools/%.c
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
@@ -193,7 +264,7 @@ setting = @mkdir -p $(@D); text='$(subst ','\'',$(1))'; \
   [ "$$text" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$text" > $@
 
 $(O)/flags: force | $(refuse)/mpi.h
-	$(call setting,$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) $(mpi_cflags))
+	$(call setting,$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) $(mpi_cflags) $(cuda_flags))
 
 # A removed source file must leave the archives too.
 $(O)/members: force
@@ -222,21 +293,31 @@ help: ## list the targets and the settings
 	  printf '  %-14s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo '  SAN=address,undefined | thread    sanitizers, in a build folder of their own'
-	@echo '  CUDA=0                            the host build; 1 and fake are reserved'
+	@echo '  CUDA=auto|0|1|fake                GPU parts: if the toolkit is there (the default), never, always; fake: only the tests'
+	@echo '                                    of the GPU parts, on doubles of CUDA and NCCL'
+	@echo '  CUDA_HOME=/usr/local/cuda         the CUDA toolkit; NCCL_HOME if NCCL lies elsewhere; CUDA_ARCH="80 90"'
 	@echo '  CXX CXXFLAGS LDFLAGS MPICC        compilers and flags; HDF5_PC=NAME picks the pkg-config module of HDF5'
 	@echo '  MPIRUN="mpirun ..."               how tests and demo start ranks'
 	@echo '  PREFIX=/usr/local DESTDIR=        where install puts things'
-	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases slurm), and names'
+	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
-tests: $(B)/unit_tests $(B)/mpi_tests $(preloads) all ## build the test programs
+tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(preloads)) $(double_tests) all ## build the test programs
 
-test_env = BUILD=$(B) CXX='$(CXX)' MPIRUN='$(MPIRUN)' SAN='$(SAN)'
+test_env = BUILD=$(B) CUDA=$(cuda) CXX='$(CXX)' MPIRUN='$(MPIRUN)' SAN='$(SAN)'
 
 test: ## install what is missing, build, run every test; T= and K= select
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory tests
-	@$(test_env) MAKE='$(MAKE)' K='$(K)' tests/run.sh $(T)
+	@$(test_env) MAKE='$(MAKE)' K='$(K)' tests/run.sh $(or $(T),$(if $(filter fake,$(CUDA)),gpu))
+
+soak: ## the long tests: every CUDA and NCCL call of a load fails, hangs, or ends its process
+	@tests/tools/deps.sh test
+	@$(MAKE) --no-print-directory tests CUDA=fake
+	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all
+
+gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
+	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle
 
 demo: ## install what is missing, build, load a 988 MB model on 4 ranks in two ways and compare
 	@tests/tools/deps.sh build
@@ -251,13 +332,13 @@ deps: ## install what build and tests need (apt, as root) or name what is missin
 
 # Each header on its own, with what its layer may see; then the direction of the includes.
 headers := $(sort $(wildcard include/slabload/*.h include/slabload/*.hpp src/*/*.h src/backend/*/*.h))
-plain_headers := $(filter-out src/backend/hdf5/% src/backend/mpi/% src/app/% src/cli/% src/capi/%,$(headers))
+plain_headers := $(filter-out src/backend/hdf5/% src/backend/mpi/% src/backend/cuda/% src/backend/nccl/% src/app/% src/cli/% src/capi/%,$(headers))
 # A header that its own .cc includes before anything else has been compiled alone by the build.
 proved := $(shell tests/tools/proved_headers.sh)
-headers_alone := $(filter-out $(proved),$(headers))
+headers_alone := $(filter-out $(proved) $(if $(filter 0,$(cuda)),src/backend/cuda/% src/backend/nccl/%),$(headers))
 header_checks := $(patsubst %,$(O)/headers/%.ok,$(headers_alone))
 $(patsubst %,$(O)/headers/%.ok,$(plain_headers)): flags = $(plain_flags)
-$(patsubst %,$(O)/headers/%.ok,$(filter-out $(plain_headers),$(headers))): flags = $(mpi_flags)
+$(patsubst %,$(O)/headers/%.ok,$(filter-out $(plain_headers),$(headers))): flags = $(mpi_flags) $(cuda_flags)
 $(header_checks): $(O)/headers/%.ok: % $(O)/flags
 	$(call say,Checking,$<)
 	@mkdir -p $(@D)
@@ -274,7 +355,7 @@ Name: slabload
 Description: loads checkpoints of large models into the memory of many MPI ranks
 Version: $(VERSION)
 Cflags: -I$(PREFIX)/include
-Libs: $(filter -fsanitize=%,$(san_flags)) -L$(PREFIX)/lib -lslabload $(HDF5_LIBS) $(MPI_LIBS) $(base_libs) -lstdc++ -lm -pthread
+Libs: $(filter -fsanitize=%,$(san_flags)) -L$(PREFIX)/lib -lslabload $(cuda_libs) $(HDF5_LIBS) $(MPI_LIBS) $(base_libs) -lstdc++ -lm -pthread
 endef
 
 install: all $(user_lib) ## install the program, the library, its headers and the job scripts under PREFIX
@@ -290,7 +371,7 @@ install: all $(user_lib) ## install the program, the library, its headers and th
 
 format: ## clang-format every C and C++ file in place
 	clang-format -i $(sort $(wildcard include/slabload/*.h include/slabload/*.hpp src/*/*.h src/*/*.cc src/backend/*/*.h src/backend/*/*.cc \
-	  tests/*/*.cc tests/*/*.h tests/*/*.c))
+	  tests/*/*.cc tests/*/*.h tests/*/*.c tests/*/*/*.cc tests/*/*/*.h src/backend/*/*.cu))
 
 clean: ## remove build/
 	rm -rf build

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases slurm (default: all).
+# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm (default: all).
 #   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
 #   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
 # The last line is "N passed, M failed".
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
 K=${K:-}
 ranks=${RANKS:-1 2 3 4 7}
-groups=${*:-layers unit mpi cases slurm}
+groups=${*:-layers unit mpi cases gpu slurm}
 source tests/tools/env.sh
 
 export SLABLOAD_TEST_TIMEOUT=${SLABLOAD_TEST_TIMEOUT:-120}
@@ -109,6 +109,23 @@ for group in $groups; do
           tally "${name%.*}" 0 1 "$seconds"
         fi
       done ;;
+    gpu)
+      # On doubles of CUDA and NCCL, in each way that they run streams.
+      if [ "${CUDA:-0}" != 1 ]; then
+        echo "gpu: left out, it needs the CUDA toolkit and NCCL to build with"
+        continue
+      fi
+      [ -n "$K" ] || counted "the CUDA double" 300 read_summary bash tests/doubles/cuda.sh
+      [ -n "$K" ] || counted "the NCCL double" 400 read_summary bash tests/doubles/nccl.sh
+      for n in $ranks; do
+        for streams in lazy eager "random:$n"; do
+          counted "gpu on $n ranks, $streams" 300 read_summary env LD_LIBRARY_PATH="$(realpath "$BUILD")/fakes" \
+            SLABLOAD_FAKE_STREAMS="$streams" $MPIRUN -n "$n" "$BUILD/gpu_tests" "${filter[@]}"
+        done
+      done
+      [ -n "$K" ] || counted "left-out waits" 600 read_summary bash tests/gpu/mutants.sh
+      [ -n "$K" ] || script "gpu edges" 400 bash tests/gpu/edges.sh
+      [ -n "$K" ] || counted "gpu faults" 900 read_summary "$PYTHON" tests/gpu/faults.py ;;
     slurm)
       [ -z "$K" ] || continue
       if command -v slurmctld slurmd munged >/dev/null && [ "$(id -u)" = 0 ]; then
@@ -117,7 +134,7 @@ for group in $groups; do
         echo "slurm: left out, it needs root, slurmctld, slurmd and munged"
       fi ;;
     *)
-      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases slurm" >&2
+      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm" >&2
       exit 2 ;;
   esac
 done

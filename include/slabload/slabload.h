@@ -175,6 +175,7 @@ typedef struct slabload_shards_info {
   const char* mesh; /* "dp_shard=4" */
   const char* layout;
   const char* strategy; /* the one taken, if `auto` was asked for */
+  const char* device;   /* "host" or "cuda": where the shards lie; the option `device` asks for one */
   uint64_t bytes;       /* of memory with this rank's shards, the padding between them included */
   uint64_t verified;    /* tensors whose bytes were found to match their checksum */
   uint64_t unverified;
@@ -191,7 +192,10 @@ typedef struct slabload_shard {
   const uint64_t* global_shape; /* of the whole tensor */
   const uint64_t* shape;        /* of this rank's part */
   const uint64_t* offset;       /* where the part begins in the tensor, per dimension, in elements */
-  void* data; /* the part, dense and aligned to 64 bytes; yours to change; NULL if it is empty */
+  /* The part, dense and aligned to 64 bytes, in the memory of slabload_shards_info's device; yours to change; NULL if it is
+   * empty. On a GPU it is a device pointer of the CUDA runtime's device that this rank got (number i for the i-th rank of a
+   * node). */
+  void* data;
   uint64_t bytes;
 } slabload_shard;
 /* The loaded tensors, numbered from 0 in the order of their bytes in the file. */

@@ -55,7 +55,7 @@ BenchReport run_bench_job(Session& session, const RunOptions& options, Watchdog&
   std::unique_ptr<Planner> slab;
   LoadPlan slab_plan;
   together(session.control(), [&] {
-    slab = Planner::make(job.index(), job.layout(), job.plan_params("slab"));
+    slab = Planner::make(job.index(), job.layout(), job.params_for("slab"));
     slab_plan = slab->plan(static_cast<std::uint64_t>(session.rank()));
   });
 

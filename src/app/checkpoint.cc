@@ -46,7 +46,8 @@ void check_expected(const TensorIndex& index, const std::string& expect) {
 
 std::vector<std::string> mpio_hints(std::vector<std::string> hints) {
   const std::string key = "romio_ds_read=";
-  bool given = std::any_of(hints.begin(), hints.end(), [&](const std::string& hint) { return hint.starts_with(key); });
+  bool given =
+      std::any_of(hints.begin(), hints.end(), [&](const std::string& hint) { return hint.starts_with(key); });
   if (!given) hints.push_back(key + "disable");
   return hints;
 }
@@ -99,11 +100,20 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-void write_text(const std::string& path, const std::string& text) {
+void write_pieces(const std::string& path,
+                  const std::function<void(const std::function<void(std::string_view)>&)>& make) {
   TextFile file = open_text(path, "wbe");
-  bool written =
-      std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
-  if (!written) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+  auto check = [&](bool well) {
+    if (!well) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+  };
+  make([&](std::string_view piece) {
+    check(std::fwrite(piece.data(), 1, piece.size(), file.get()) == piece.size());
+  });
+  check(std::fflush(file.get()) == 0);
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_pieces(path, [&](const auto& write) { write(text); });
 }
 
 bool is_rules_file(const std::string& layout) {

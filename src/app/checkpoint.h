@@ -1,6 +1,7 @@
 // Opening checkpoints of any format.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,8 +27,9 @@ TensorIndex read_table(const std::string& path);
 // wants.
 void check_expected(const TensorIndex& index, const std::string& expect);
 
-// The user's MPI-IO hints with ours added where the user says nothing: romio_ds_read=disable, since data sieving reads the
-// holes between the rows of a column slab as well, and what lies there is another rank's to read.
+// The user's MPI-IO hints with ours added where the user says nothing: romio_ds_read=disable, since data
+// sieving reads the holes between the rows of a column slab as well, and what lies there is another rank's to
+// read.
 std::vector<std::string> mpio_hints(std::vector<std::string> hints);
 
 // Opens an index's files for reading on every rank. Collective.
@@ -39,7 +41,9 @@ std::uint64_t datasets_opened(const Storage& storage);
 
 // A file's whole text. Throws Status::file.
 std::string read_text(const std::string& path);
-// Writes a text file (a report). Throws Status::file.
+// Writes a text file (a report). Throws Status::file. write_pieces: `make` passes the text on in pieces.
+void write_pieces(const std::string& path,
+                  const std::function<void(const std::function<void(std::string_view)>&)>& make);
 void write_text(const std::string& path, const std::string& text);
 
 // The layout that the options ask for on `ranks` ranks; `rules` is the text of a rules file if options.layout

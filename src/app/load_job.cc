@@ -11,11 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/host/device.h"
-#include "backend/mpi/fabric.h"
 #include "backend/safetensors/shard_file.h"
 #include "base/crc64.h"
 #include "base/stopwatch.h"
 #include "base/version.h"
+#include "plan/staging.h"
+#include "report/timeline_report.h"
 #include "tensor/cast.h"
 
 namespace slabload {
@@ -29,8 +30,9 @@ void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& l
     inputs += rule.match + '\n';
     for (const Placement& placement : rule.placements) inputs += placement.text();
   }
-  inputs += fmt::format("{} {} {} {} {}", params.strategy, params.staging, params.min_read,
-                        params.round_bytes, params.cast ? dtype_name(*params.cast) : "");
+  inputs += fmt::format("{} {} {} {} {} {} {} {} {}", params.strategy, params.staging, params.pinned,
+                        params.slots, params.slot_bytes, params.min_read, params.round_bytes,
+                        params.read_limit, params.cast ? dtype_name(*params.cast) : "");
   std::uint64_t low = crc64_part(inputs.data(), inputs.size());
   std::uint64_t high = low;
   control.min({&low, 1});
@@ -134,8 +136,8 @@ std::string wrong_data_text(const LoadReport& report) {
                      first.found, first.expected);
 }
 
-LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session), options_(options) {
-  Stopwatch watch;
+LoadJob::LoadJob(Session& session, const RunOptions& options)
+    : session_(session), options_(options), index_begin_s_(now_s()) {
   index_ = shared_index(session, options.checkpoint, options.selection, options.expect);
   std::string rules;
   together(session.control(), [&] {
@@ -147,20 +149,36 @@ LoadJob::LoadJob(Session& session, const RunOptions& options) : session_(session
     layout_ =
         std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
   });
-  index_s_ = watch.seconds();
+  hardware_ = std::make_unique<Hardware>(session, options);
+  index_s_ = now_s() - index_begin_s_;
 }
 
 std::string LoadJob::chosen_strategy() const {
   return options_.strategy == "auto" ? "slab" : options_.strategy;
 }
 
-PlanParams LoadJob::plan_params(const std::string& strategy) const {
+PlanParams plan_params(const RunOptions& options, const std::string& strategy, bool pinned) {
   PlanParams params;
   params.strategy = strategy;
-  params.staging = options_.staging;
-  params.min_read = options_.min_read;
-  params.cast = options_.cast;
+  params.staging = options.staging;
+  params.pinned = pinned;
+  params.slots = options.slots;
+  params.slot_bytes = options.slot_bytes;
+  params.min_read = options.min_read;
+  params.cast = options.cast;
+  if (pinned && options.io == IoMode::collective) {
+    // A collective read is not cut on its way, so none may be larger than the slots.
+    if (std::optional<StagingSplit> split = split_staging(params, params.cast.has_value())) {
+      std::uint64_t room = split->slots * split->slot_bytes;
+      params.round_bytes = std::min(params.round_bytes, room / 2);
+      params.read_limit = std::min(params.read_limit, room);
+    }
+  }
   return params;
+}
+
+PlanParams LoadJob::params_for(const std::string& strategy) const {
+  return plan_params(options_, strategy, hardware_->gpu());
 }
 
 LoadReport LoadJob::describe(const std::string& strategy, const Planner& planner) const {
@@ -189,38 +207,41 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   host::reset_peak_resident();
   watchdog.at("open", nullptr);
   control.barrier();
-  Stopwatch total;
-  Stopwatch phase;
   Loaded out;
   RankStats stats;
+  out.origin_s = now_s();
+  out.timeline.add(Phase::open, kNoTensor, index_begin_s_, index_begin_s_ + index_s_, 0);
+  double since = out.origin_s;
+  auto lap = [&](Phase which) {
+    const double now = now_s();
+    out.timeline.add(which, kNoTensor, since, now, 0);
+    return now - std::exchange(since, now);
+  };
 
   // The plan comes before any file is opened: one that does not fit is refused before any I/O.
-  PlanParams params = plan_params(strategy);
+  const PlanParams params = params_for(strategy);
   watchdog.at("plan", nullptr);
   agree_on_inputs(control, index_, *layout_, params);
   std::unique_ptr<Planner> planner;
+  LoaderOptions loader_options;
+  loader_options.verify = verify;
   together(control, [&] {
+    loader_options.staging = checked_split(params, converts_any(index_, params.cast));
     planner = Planner::make(index_, *layout_, params);
     out.plan = planner->plan(static_cast<std::uint64_t>(session_.rank()));
   });
-  stats.plan_s = phase.lap();
+  stats.plan_s = lap(Phase::plan);
 
   watchdog.at("open", nullptr);
   std::unique_ptr<Storage> storage = open_storage(session_, index_, options_.io, options_.hints);
-  stats.open_s = index_s_ + phase.lap();
+  stats.open_s = index_s_ + lap(Phase::open);
 
-  host::HostDevice device;
-  mpi::MpiFabric fabric(session_.world());
-  stats.plan_s += phase.lap();
-  LoaderOptions loader_options;
-  loader_options.verify = verify;
-  for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
-    if (out.plan.dtypes[t] != index_.tensors[t].dtype)
-      loader_options.scratch = conversion_scratch(options_.staging);
-  }
-  Loader loader(index_, {*storage, device, fabric, control, watchdog}, loader_options);
-  out.result = loader.run(out.plan, stats);
-  stats.total_s = index_s_ + total.seconds();
+  out.device = hardware_->device();
+  std::unique_ptr<Fabric> fabric = hardware_->fabric();
+  stats.plan_s += lap(Phase::plan);
+  Loader loader(index_, {*storage, *out.device, *fabric, control, watchdog}, loader_options);
+  out.result = loader.run(out.plan, stats, out.timeline);
+  stats.total_s = index_s_ + now_s() - out.origin_s;
   watchdog.at("report", nullptr);
 
   StorageCounters counters = storage->counters();
@@ -238,8 +259,11 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
     out.report.notes.push_back(
         "WARNING: OMPIO loses read errors (zeros in place of data); unset OMPI_MCA_io to read through ROMIO");
   }
-  out.report.device = device.description();
-  out.report.fabric = fabric.description();
+  out.report.device = out.device->description();
+  if (!hardware_->why().empty()) out.report.device += fmt::format(" ({})", hardware_->why());
+  out.report.fabric = fabric->description();
+  out.report.slots = loader_options.staging.slots;
+  out.report.slot_bytes = loader_options.staging.slot_bytes;
   out.report.rounds = out.plan.rounds.size();
   out.report.tensors_verified = out.result.verified;
   out.report.tensors_unverified = out.result.unverified;
@@ -315,7 +339,34 @@ void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, cons
       {"slabload_rank", fmt::format("{}", rank)},
       {"slabload_ranks", fmt::format("{}", session_.ranks())},
       {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
-  write_shard_file(path, tensors, metadata, true);
+  write_shard_file(path, tensors, metadata, true, host_view(loaded));
+}
+
+// The shards in host memory, piece by piece.
+ShardView LoadJob::host_view(const Loaded& loaded) const {
+  if (loaded.device->host_accessible()) return {};
+  std::shared_ptr<Device> device = loaded.device;
+  std::shared_ptr<DeviceMemory> buffer =
+      device->allocate_staging(kShardPiece, "the way of the shards to a file");
+  return [this, device, buffer](const void* data, std::uint64_t bytes) {
+    device->copy_out(static_cast<const std::byte*>(data), buffer->data(), bytes);
+    Mark done = device->mark();
+    wait_until(session_.control(), [&] { return device->passed(done).has_value(); });
+    return static_cast<const void*>(buffer->data());
+  };
+}
+
+void LoadJob::write_timeline(const Loaded& loaded, const std::string& path) const {
+  Control& control = session_.control();
+  RankTimeline mine{control.host(), loaded.origin_s, loaded.timeline};
+  mine.timeline.coarsen(spans_to_send(static_cast<std::size_t>(control.ranks())));
+  std::vector<std::string> all = control.gather(to_bytes(mine));
+  together(control, [&] {
+    if (!session_.is_root()) return;
+    std::vector<RankTimeline> ranks;
+    for (const std::string& bytes : all) ranks.push_back(rank_timeline_from_bytes(bytes));
+    write_pieces(path, [&](const WritePiece& write) { slabload::write_timeline(ranks, index_, write); });
+  });
 }
 
 }  // namespace slabload

@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "app/checkpoint.h"
+#include "app/hardware.h"
+#include "backend/safetensors/shard_file.h"
 #include "exec/loader.h"
 #include "plan/simulate.h"
 #include "report/load_report.h"
@@ -12,9 +14,12 @@ namespace slabload {
 
 // What a run leaves: the shards in memory, and where each tensor's lies in them.
 struct Loaded {
+  std::shared_ptr<Device> device;  // the one that the shards lie on
   LoadPlan plan;
   LoadResult result;
-  LoadReport report;  // per_rank is filled on rank 0 only
+  LoadReport report;    // per_rank is filled on rank 0 only
+  Timeline timeline;    // of this rank
+  double origin_s = 0;  // now_s() at the start of the load, right after a barrier
 };
 
 class LoadJob {
@@ -28,6 +33,9 @@ class LoadJob {
   // Loads once by a strategy (not "auto"; see chosen_strategy). Collective.
   Loaded run(const std::string& strategy, VerifyMode verify, Watchdog& watchdog) const;
 
+  // Writes the timelines of all ranks. Collective; errors are agreed.
+  void write_timeline(const Loaded& loaded, const std::string& path) const;
+
   // What "auto" stands for.
   std::string chosen_strategy() const;
 
@@ -35,7 +43,7 @@ class LoadJob {
   // refused, and if any rank fails none leaves a file. Collective; errors are agreed.
   void stage_out(const Loaded& loaded, const std::string& folder) const;
 
-  PlanParams plan_params(const std::string& strategy) const;
+  PlanParams params_for(const std::string& strategy) const;
 
  private:
   LoadReport describe(const std::string& strategy, const Planner& planner) const;
@@ -43,8 +51,11 @@ class LoadJob {
   Session& session_;
   const RunOptions& options_;
   void write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const;
+  ShardView host_view(const Loaded& loaded) const;
 
+  double index_begin_s_ = 0;  // as now_s() counts
   double index_s_ = 0;
+  std::unique_ptr<Hardware> hardware_;
   Machine machine_;  // the bandwidths of --cost
   TensorIndex index_;
   std::unique_ptr<Layout> layout_;
@@ -57,6 +68,9 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
 // The line for a load that left wrong data: the checkpoint, how many tensors, the first of them. report.wrong
 // is not empty.
 std::string wrong_data_text(const LoadReport& report);
+
+// What the planner is told; `pinned`: for a GPU.
+PlanParams plan_params(const RunOptions& options, const std::string& strategy, bool pinned);
 
 // The bandwidths of --cost, or zeros. Throws Status::usage.
 Machine parse_machine(const std::string& cost);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "layout/mesh.h"
+#include "plan/staging.h"
 
 namespace slabload {
 namespace {
@@ -68,18 +69,24 @@ void set_layout(RunOptions& options, const Values& values, const std::string& wh
 
 void set_device(RunOptions& options, const Values& values, const std::string& what) {
   const std::string& text = values.front();
-  if (text == "cuda") fail(Status::usage, "{}: this build has no CUDA backend; use auto or host", what);
-  if (text != "auto" && text != "host")
-    fail(Status::usage, "{}: '{}' is not auto or host", what, printable(text));
+  if (text != "auto" && text != "host" && text != "cuda")
+    fail(Status::usage, "{}: '{}' is not auto, host or cuda", what, printable(text));
   options.device = text;
 }
 
 void set_fabric(RunOptions& options, const Values& values, const std::string& what) {
   const std::string& text = values.front();
-  if (text == "nccl") fail(Status::usage, "{}: this build has no NCCL backend; use auto or mpi", what);
-  if (text != "auto" && text != "mpi")
-    fail(Status::usage, "{}: '{}' is not auto or mpi", what, printable(text));
+  if (text != "auto" && text != "mpi" && text != "nccl")
+    fail(Status::usage, "{}: '{}' is not auto, mpi or nccl", what, printable(text));
   options.fabric = text;
+}
+
+void set_slot_bytes(RunOptions& options, const Values& values, const std::string& what) {
+  options.slot_bytes = parse_bytes(values.front(), what);
+  if (options.slot_bytes < kLeastSlot || options.slot_bytes >= kItemLimit ||
+      options.slot_bytes % kLeastSlot != 0) {
+    fail(Status::usage, "{}: '{}' is not a multiple of 4KiB below 1GiB", what, printable(values.front()));
+  }
 }
 
 void set_io(RunOptions& options, const Values& values, const std::string& what) {
@@ -227,9 +234,15 @@ std::vector<OptionSpec> make_options() {
        "strategies to compare, separated by commas (default: slab,rank0-broadcast,rank0-full,every-rank)",
        set_strategies},
       {"device", kCommon, once, "NAME",
-       fmt::format("auto or host: where the shards live (default: {})", defaults.device), set_device},
+       fmt::format(
+           "auto, host or cuda: where the shards live; auto takes GPUs if every rank has one (default: {})",
+           defaults.device),
+       set_device},
       {"fabric", kCommon, once, "NAME",
-       fmt::format("auto or mpi: what moves bytes between ranks (default: {})", defaults.fabric), set_fabric},
+       fmt::format(
+           "auto, mpi or nccl: what moves bytes between ranks; mpi for host, nccl for cuda (default: {})",
+           defaults.fabric),
+       set_fabric},
       {"io", kCommon | kVerify, once, "MODE", "independent, collective or direct (default: independent)",
        set_io},
       {"hint", kCommon | kVerify, repeated, "KEY=VALUE", "an MPI-IO hint; may be repeated", set_hints},
@@ -237,6 +250,18 @@ std::vector<OptionSpec> make_options() {
        fmt::format("staging budget of one rank, all slots together (default: {})",
                    size_text(defaults.staging)),
        set_staging},
+      {"slots", kCommon, once, "N",
+       fmt::format("staging slots, 1 to {}: on a GPU pinned buffers that reads land in (default: 4), on the "
+                   "host rounds that may "
+                   "be under way at once (default: 2)",
+                   kMostSlots),
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.slots = whole_number(values.front(), what, 1, kMostSlots);
+       }},
+      {"slot-bytes", kCommon, once, "SIZE",
+       "size of one slot, part of --staging (default: on a GPU 1/16 of it, 16MiB at most; on the host an "
+       "equal share)",
+       set_slot_bytes},
       {"min-read", kCommon, once, "SIZE",
        fmt::format("smallest read worth a request, at most 1GiB (default: {})", size_text(defaults.min_read)),
        set_min_read},
@@ -267,6 +292,9 @@ std::vector<OptionSpec> make_options() {
        set_text<&RunOptions::cost>},
       {"report", kCommon, once, "FILE.json", "write the report as JSON as well",
        set_text<&RunOptions::report>},
+      {"timeline", kLoad, once, "FILE.json",
+       "write when each rank read, copied, filled and verified, as trace events (for Perfetto)",
+       set_text<&RunOptions::timeline>},
       {"stage-out", kLoad, once, "DIR", "leave each rank's shards there as rank-00017.safetensors",
        set_text<&RunOptions::stage_out>},
       {"explain", kPlan, once, "NAME", "print the rule that applies to a tensor and every rank's box",

@@ -36,6 +36,8 @@ struct RunOptions {
   IoMode io = IoMode::independent;
   std::vector<std::string> hints;  // KEY=VALUE
   std::uint64_t staging = 256 * kMiB;
+  std::uint64_t slots = 0;       // 0: the default of the device, see plan/staging.h
+  std::uint64_t slot_bytes = 0;  // 0: by the budget
   std::uint64_t min_read = 1 * kMiB;
   Selection selection;
   std::optional<DType> cast;

@@ -14,6 +14,7 @@
 #include "backend/host/file.h"
 #include "base/error.h"
 #include "base/stopwatch.h"
+#include "exec/load_run.h"
 
 namespace slabload {
 namespace {
@@ -24,9 +25,7 @@ struct Extent {
   std::uint64_t bytes;
 };
 
-constexpr std::uint64_t kPiece = 4 << 20;  // as the loader reads
-
-// The file extents of a plan's reads, neighbours joined, cut into pieces.
+// The file extents of a plan's reads, cut into pieces as the loader cuts them.
 std::vector<Extent> extents_of(const TensorIndex& index, const LoadPlan& plan) {
   std::vector<Extent> extents;
   for (const Round& round : plan.rounds) {
@@ -35,9 +34,9 @@ std::vector<Extent> extents_of(const TensorIndex& index, const LoadPlan& plan) {
       if (tensor.storage == StorageKind::fill) continue;
       std::uint64_t size = dtype_size(tensor.dtype);
       for_each_run(tensor.shape, item.box, [&](std::uint64_t begin, std::uint64_t length) {
-        for (std::uint64_t done = 0; done < length * size; done += kPiece) {
+        for (std::uint64_t done = 0; done < length * size; done += kReadPiece) {
           extents.push_back(
-              {tensor.file, tensor.offset + begin * size + done, std::min(kPiece, length * size - done)});
+              {tensor.file, tensor.offset + begin * size + done, std::min(kReadPiece, length * size - done)});
         }
       });
     }

@@ -1,7 +1,6 @@
 #include "app/scan_job.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "backend/host/device.h"
 #include "backend/mpi/fabric.h"
@@ -24,8 +23,9 @@ Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions
   LoadPlan plan = plan_scan(scan.index, static_cast<std::uint64_t>(session.ranks()),
                             static_cast<std::uint64_t>(session.rank()), std::min(options.staging, kPiece));
   Loader loader(scan.index, {*storage, device, fabric, session.control(), watchdog}, {});
+  Timeline timeline;
   RankStats stats;
-  scan.result = loader.run(plan, stats);
+  scan.result = loader.run(plan, stats, timeline);
   scan.io = storage->description();
   std::uint64_t microseconds = static_cast<std::uint64_t>(watch.seconds() * 1e6);
   session.control().max({&microseconds, 1});

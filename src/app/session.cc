@@ -2,18 +2,50 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <system_error>
+#include <thread>
 
 #include "backend/mpi/call.h"
 #include "backend/mpi/environment.h"
 #include "report/progress.h"
 
 namespace slabload {
+namespace {
+
+// Ends this process after a while, whatever its other threads are stuck in.
+void set_deadline(int status) {
+  try {
+    std::thread([status] {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      _exit(status);
+    }).detach();
+  } catch (const std::system_error&) {
+    alarm(3);
+  }
+}
+
+// Says the line, none if it is empty, and ends the job.
+[[noreturn]] void end_with(const std::string& line, Status status) noexcept {
+  static std::atomic<bool> ending{false};
+  // Another thread is at it, and this one must not return.
+  while (ending.exchange(true)) pause();
+  // Both the output and MPI may be held by a thread that hangs.
+  set_deadline(static_cast<int>(status));
+  if (!line.empty()) std::fprintf(stderr, "slabload: error: %s\n", line.c_str());
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
+  _exit(static_cast<int>(status));
+}
+
+}  // namespace
 
 Session::Session() {
   prepare();
   int provided = 0;
-  // One thread calls MPI; the watchdog's only call is MPI_Abort, when nothing else can be saved.
+  // One thread calls MPI; the only call of the others is MPI_Abort, when nothing else can be saved.
   SLABLOAD_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   SLABLOAD_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   look_around();
@@ -32,29 +64,46 @@ void Session::look_around() {
   control_ = std::make_unique<mpi::MpiControl>(world());
   mpi::Comm node = mpi::Comm::split_by_node(world());
   ranks_on_node_ = node.size();
+  rank_on_node_ = node.rank();
   node_ = control_->rank();
   SLABLOAD_MPI(MPI_Bcast, &node_, 1, MPI_INT, 0, node.get());
+  watch_peers(node);
+}
+
+void Session::watch_peers(const mpi::Comm& node) {
+  host::Lifeline line;
+  Peer mine{control_->rank(), line.address()};
+  std::vector<Peer> all(static_cast<std::size_t>(ranks_on_node_));
+  SLABLOAD_MPI(MPI_Allgather, &mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node.get());
+  peers_ =
+      std::make_unique<PeerWatch>(std::move(line), neighbours(all, static_cast<std::size_t>(node.rank())),
+                                  control_->host(), [prefix = prefix()](const std::string& message) {
+                                    end_with(message.empty() ? "" : prefix + message, Status::peer);
+                                  });
 }
 
 Session::~Session() {
+  peers_.reset();
   control_.reset();
   if (joined_.get() == MPI_COMM_NULL) MPI_Finalize();
 }
 
+void Session::end_job(const std::string& message, Status status) noexcept {
+  peers_->ends_the_job();
+  end_with(message.empty() ? "" : prefix() + message, status);
+}
+
 std::unique_ptr<Watchdog> Session::watch(double timeout_s, const std::string& label) {
-  std::string prefix = this->prefix();
-  auto end_job = [prefix](const std::string& message) {
-    std::fprintf(stderr, "slabload: error: %s%s\n", prefix.c_str(), message.c_str());
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Status::peer));
-    _exit(static_cast<int>(Status::peer));
-  };
   std::function<void(std::uint64_t, std::uint64_t)> show;
   if (is_root() && !label.empty()) {
     auto progress = std::make_shared<Progress>(label);
     show = [progress](std::uint64_t done, std::uint64_t total) { progress->update(done, total); };
   }
-  return std::make_unique<Watchdog>(timeout_s, end_job, show);
+  // Ranks that wait for each other fall silent together: one line is enough.
+  auto on_silence = [this](const std::string& message) {
+    end_job(peers_->another_ends_the_job() ? "" : message, Status::peer);
+  };
+  return std::make_unique<Watchdog>(timeout_s, on_silence, show);
 }
 
 std::string Session::prefix() const {

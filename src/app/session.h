@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "app/peer_watch.h"
 #include "app/watchdog.h"
 #include "backend/mpi/comm.h"
 #include "backend/mpi/control.h"
@@ -35,7 +36,13 @@ class Session {
   // The lowest rank on this rank's node, and how many ranks the node has. Found by the constructor.
   int node() const { return node_; }
   int ranks_on_node() const { return ranks_on_node_; }
+  // This rank's place among them, from 0.
+  int rank_on_node() const { return rank_on_node_; }
   bool leads_node() const { return node_ == rank(); }
+
+  // Says the line (none if empty) and ends the job on all ranks. For what is known to this rank alone, when
+  // nothing else can be saved; callable from any thread. Ends the process even if MPI hangs.
+  [[noreturn]] void end_job(const std::string& message, Status status) noexcept;
 
   // A watchdog that ends the job. `label` names the progress shown by rank 0; empty: none is shown.
   std::unique_ptr<Watchdog> watch(double timeout_s, const std::string& label);
@@ -56,11 +63,15 @@ class Session {
 
  private:
   void look_around();
+  void watch_peers(const mpi::Comm& node);
 
   mpi::Comm joined_;
   std::unique_ptr<mpi::MpiControl> control_;
   int node_ = 0;
   int ranks_on_node_ = 1;
+  int rank_on_node_ = 0;
+  // Ends the job if another rank of this node has died.
+  std::unique_ptr<PeerWatch> peers_;
 };
 
 }  // namespace slabload

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/current_call.h"
 #include "base/error.h"
 
 namespace slabload {
@@ -23,10 +24,19 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::at(const char* phase, const std::string* tensor) {
+void Watchdog::enter(const char* phase, const std::string* tensor, bool waits) {
   phase_.store(phase, std::memory_order_relaxed);
   tensor_.store(tensor, std::memory_order_relaxed);
+  waits_.store(waits, std::memory_order_relaxed);
   beats_.fetch_add(1, std::memory_order_release);
+}
+
+void Watchdog::at(const char* phase, const std::string* tensor) {
+  enter(phase, tensor, false);
+}
+
+void Watchdog::waiting(const char* phase, const std::string* tensor) {
+  enter(phase, tensor, true);
 }
 
 void Watchdog::moved(std::uint64_t done, std::uint64_t total) {
@@ -48,13 +58,19 @@ void Watchdog::watch() {
       continue;
     }
     double silent = std::chrono::duration<double>(Clock::now() - since).count();
-    if (silent < timeout_s_) continue;
-    const std::string* tensor = tensor_.load();
-    on_silence_(fmt::format(
-        "no progress for {:.0f} s in phase {}{}; ending the job (--timeout sets how long to wait)", silent,
-        phase_.load(), tensor == nullptr ? "" : ", tensor " + printable(*tensor)));
+    if (silent < (waits_.load() ? timeout_s_ * 1.1 + 1 : timeout_s_)) continue;
+    on_silence_(silence(silent));
     return;
   }
+}
+
+std::string Watchdog::silence(double seconds) const {
+  const char* call = current_call();
+  const std::string* tensor = tensor_.load();
+  return fmt::format(
+      "no progress for {:.0f} s in phase {}{}{}; ending the job (--timeout sets how long to wait)", seconds,
+      phase_.load(), call == nullptr ? "" : fmt::format(" (inside {})", call),
+      tensor == nullptr ? "" : ", tensor " + printable(*tensor));
 }
 
 }  // namespace slabload

@@ -14,8 +14,10 @@ namespace slabload {
 
 class Watchdog final : public Monitor {
  public:
-  // Calls `on_silence(message)` from a thread of its own if at() and moved() are not called for `timeout_s`
-  // seconds while it is armed. `progress` (may be empty) gets what moved() gets.
+  // Calls `on_silence(message)` once, from a thread of its own, if none of the calls below comes for
+  // `timeout_s` seconds; for timeout_s * 1.1 + 1 while this rank is waiting(). The message names the phase,
+  // the tensor, and the C call that does not return (base/current_call.h). `progress` (may be empty) gets
+  // what moved() gets.
   Watchdog(double timeout_s, std::function<void(const std::string&)> on_silence,
            std::function<void(std::uint64_t, std::uint64_t)> progress = {});
   ~Watchdog() override;
@@ -23,10 +25,13 @@ class Watchdog final : public Monitor {
   Watchdog& operator=(const Watchdog&) = delete;
 
   void at(const char* phase, const std::string* tensor) override;
+  void waiting(const char* phase, const std::string* tensor) override;
   void moved(std::uint64_t done, std::uint64_t total) override;
 
  private:
+  void enter(const char* phase, const std::string* tensor, bool waits);
   void watch();
+  std::string silence(double seconds) const;
 
   const double timeout_s_;
   std::function<void(const std::string&)> on_silence_;
@@ -34,6 +39,7 @@ class Watchdog final : public Monitor {
   std::atomic<std::uint64_t> beats_{0};
   std::atomic<const char*> phase_{"start"};
   std::atomic<const std::string*> tensor_{nullptr};
+  std::atomic<bool> waits_{false};
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopping_ = false;

@@ -14,7 +14,7 @@ struct StorageCounters {
   std::uint64_t bytes =
       0;  // bytes requested; for filtered chunks the stored (compressed) bytes of the chunks read
   std::uint64_t requests = 0;
-  double open_s = 0;           // time within reads that went into opening datasets: metadata, not tensor bytes
+  double open_s = 0;  // time within reads that went into opening datasets: metadata, not tensor bytes
 };
 
 class Storage {

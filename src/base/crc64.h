@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/crc64_body.h"
+
 namespace slabload {
 
 // The linear (uninverted) CRC of `size` bytes.
@@ -17,6 +19,9 @@ std::uint64_t crc64_part(const void* data, std::size_t size);
 
 // The linear CRC of a message whose first part has the linear CRC `crc`, followed by `zeros` zero bytes.
 std::uint64_t crc64_shift(std::uint64_t crc, std::uint64_t zeros);
+
+// The powers that crc64_shift multiplies by, for those who do so elsewhere.
+const Crc64Powers& crc64_powers();
 
 // The linear CRC of part a followed by part b of `size_b` bytes.
 inline std::uint64_t crc64_append(std::uint64_t crc_a, std::uint64_t crc_b, std::uint64_t size_b) {

@@ -30,6 +30,7 @@ class Error : public std::exception {
   Status status() const { return status_; }
   const std::string& message() const { return message_; }
   bool agreed() const { return agreed_; }
+  bool second_hand() const { return second_hand_; }
   int rank() const { return rank_; }
 
   // The same error, now held by all ranks; `rank` is the one it happened on.
@@ -39,11 +40,19 @@ class Error : public std::exception {
     copy.rank_ = rank;
     return copy;
   }
+  // The same error as another rank's, `rank`, that was heard of but not agreed on.
+  Error as_second_hand(int rank) const {
+    Error copy = *this;
+    copy.second_hand_ = true;
+    copy.rank_ = rank;
+    return copy;
+  }
 
  private:
   Status status_;
   std::string message_;
   bool agreed_ = false;
+  bool second_hand_ = false;
   int rank_ = -1;
 };
 

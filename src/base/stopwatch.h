@@ -5,6 +5,11 @@
 
 namespace slabload {
 
+// Seconds on this host's monotonic clock, from a start that all processes of the host share.
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 class Stopwatch {
  public:
   Stopwatch() : start_(Clock::now()) {}

@@ -389,6 +389,7 @@ slabload_status slabload_shards_get_info(const slabload_shards* shards, slabload
     info->mesh = shards->mesh_text.c_str();
     info->layout = report.layout.c_str();
     info->strategy = report.strategy.c_str();
+    info->device = shards->loaded.device->host_accessible() ? "host" : "cuda";
     info->bytes = shards->loaded.plan.shard_bytes;
     info->verified = report.tensors_verified;
     info->unverified = report.tensors_unverified;

@@ -55,15 +55,10 @@ Status run_job(const RunOptions& options) {
       if (session.is_root()) complain(error.message());
       return error.status();
     }
-    complain(session.prefix() + error.message());
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.status()));
+    session.end_job(error.message(), error.status());
   } catch (const std::exception& error) {
-    complain(session.prefix() + "internal error: " + error.what());
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(Status::internal));
+    session.end_job(std::string("internal error: ") + error.what(), Status::internal);
   }
-  return Status::internal;
 }
 
 Status run(const std::vector<std::string>& arguments) {
@@ -82,7 +77,8 @@ Status run(const std::vector<std::string>& arguments) {
   try {
     return run_alone(line.options);
   } catch (const Error& error) {
-    // On several ranks each says so: the first to end has the launcher end the others, perhaps before they speak.
+    // On several ranks each says so: the first to end has the launcher end the others, perhaps before they
+    // speak.
     complain(error.message());
     return error.status();
   }

@@ -21,10 +21,7 @@ Status run_generate(Session& session, const RunOptions& options) {
   });
   table = index_from_bytes(session.control().broadcast(std::move(bytes)));
   Hdf5Sink sink(options.out, session.control(), options.force);
-  watchdog->at("write", nullptr);
-  TransferResult result =
-      generate(sink, session.control(), table, options.seed,
-               [&](std::uint64_t done, std::uint64_t total) { watchdog->moved(done, total); });
+  TransferResult result = generate(sink, session.control(), table, options.seed, watchdog.get());
   watchdog.reset();
   std::string text = report.finish(table, result);
   if (session.is_root()) print(text);

@@ -13,10 +13,8 @@ Status run_import(Session& session, const RunOptions& options) {
   TensorIndex index = shared_index(session, options.checkpoint, Selection{});
   std::unique_ptr<Storage> source = open_storage(session, index, IoMode::independent, {});
   Hdf5Sink sink(options.out, session.control(), options.force);
-  watchdog->at("copy", nullptr);
   TransferResult result =
-      import_checkpoint(*source, index, sink, session.control(), options.staging,
-                        [&](std::uint64_t done, std::uint64_t total) { watchdog->moved(done, total); });
+      import_checkpoint(*source, index, sink, session.control(), options.staging, watchdog.get());
   watchdog.reset();
   std::string text = report.finish(index, result);
   if (session.is_root()) print(text);

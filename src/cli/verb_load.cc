@@ -13,6 +13,7 @@ Status run_load(Session& session, const RunOptions& options) {
     watchdog->at("stage out", nullptr);
     job.stage_out(loaded, options.stage_out);
   }
+  if (!options.timeline.empty()) job.write_timeline(loaded, options.timeline);
   watchdog.reset();
   together(session.control(), [&] {
     if (!session.is_root()) return;

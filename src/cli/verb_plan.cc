@@ -34,11 +34,8 @@ Status run_plan(const RunOptions& options, bool speaks) {
     if (speaks) print(explain_text(*tensor, layout));
     return Status::ok;
   }
-  PlanParams params;
-  params.strategy = options.strategy == "auto" ? "slab" : options.strategy;
-  params.staging = options.staging;
-  params.min_read = options.min_read;
-  params.cast = options.cast;
+  PlanParams params =
+      plan_params(options, options.strategy == "auto" ? "slab" : options.strategy, options.device == "cuda");
   PlanReport report;
   report.version = kVersion;
   report.checkpoint = options.table.empty() ? options.checkpoint : options.table;

@@ -52,8 +52,9 @@ const VerbSpec* find_verb(const std::string& name) {
 }
 
 const std::vector<LaterOption>& later_options() {
-  static const std::vector<LaterOption> table{{"timeline", kCommon}, {"op", kBench},   {"reorder", kBench},
-                                              {"sweep", kBench},     {"plot", kBench}, {"compare", kBench}};
+  static const std::vector<LaterOption> table{
+      {"timeline", kPlan | kBench}, {"op", kBench}, {"reorder", kBench}, {"sweep", kBench}, {"plot", kBench},
+      {"compare", kBench}};
   return table;
 }
 

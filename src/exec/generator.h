@@ -15,6 +15,6 @@ inline constexpr std::string_view kGeneratorVersion = "1";
 // share, 4 MiB at a time. The file's metadata gets slabload_seed, slabload_table (the table's file name) and
 // slabload_generator. Collective. If any rank fails, all throw its error and the sink is abandoned.
 TransferResult generate(CheckpointSink& sink, Control& control, const TensorIndex& table, std::uint64_t seed,
-                        const ProgressCallback& progress = {});
+                        Monitor* monitor = nullptr);
 
 }  // namespace slabload

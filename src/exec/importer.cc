@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 
-#include "base/stopwatch.h"
-#include "exec/byte_share.h"
-#include "exec/tensor_checksums.h"
 #include "tensor/cast.h"
 
 namespace slabload {
@@ -65,44 +61,17 @@ std::uint64_t check_checksums(const TensorIndex& index, const std::vector<std::u
 }  // namespace
 
 TransferResult import_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
-                                 Control& control, std::uint64_t buffer_bytes,
-                                 const ProgressCallback& progress) {
-  TransferResult result;
-  buffer_bytes = std::clamp<std::uint64_t>(buffer_bytes, 8, kMaxImportBuffer);
-  or_abandon(sink, [&] {
-    const TensorIndex target = target_of(index);
-    together(control, [&] { sink.create(target); });
-    TensorChecksums checksums(target);
-    together(control, [&] {
-      auto share = byte_share(index, control.rank(), control.ranks());
-      const std::uint64_t total = share_bytes(index, share);
-      auto buffer = std::make_unique_for_overwrite<std::byte[]>(buffer_bytes);
-      for (const SharePart& part : share) {
-        const TensorMeta& t = index.tensors[part.tensor];
-        const std::uint64_t element = dtype_size(t.dtype);
-        for_each_piece(part.range, buffer_bytes / element, [&](FlatRange piece) {
-          Stopwatch watch;
-          read_piece(source, t, piece, buffer.get());
-          result.make_s += watch.lap();
-          checksums.add(part.tensor, piece, buffer.get());
-          result.checksum_s += watch.lap();
-          sink.write(part.tensor, piece, buffer.get());
-          result.write_s += watch.lap();
-          result.bytes += piece.size() * element;
-          if (progress) progress(result.bytes, total);
-        });
-      }
-    });
-    result.crc64 = checksums.combine(control);
-    together(control, [&] {
-      source.check_unchanged();  // a changed source explains a wrong checksum, so it is said first
-      result.tensors_checked = check_checksums(index, result.crc64);
-    });
-    Stopwatch watch;
-    together(control, [&] { sink.commit(result.crc64); });
-    result.commit_s = watch.seconds();
-  });
-  return result;
+                                 Control& control, std::uint64_t buffer_bytes, Monitor* monitor) {
+  const TensorIndex target = target_of(index);
+  auto make = [&](std::size_t tensor, FlatRange range, std::byte* out) {
+    read_piece(source, index.tensors[tensor], range, out);
+  };
+  auto check = [&](TransferResult& result) {
+    source.check_unchanged();  // a changed source explains a wrong checksum, so it is said first
+    result.tensors_checked = check_checksums(index, result.crc64);
+  };
+  std::uint64_t buffer = std::clamp<std::uint64_t>(buffer_bytes, 8, kMaxImportBuffer);
+  return transfer({index, target, buffer, make, check}, sink, control, monitor);
 }
 
 }  // namespace slabload

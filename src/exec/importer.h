@@ -17,6 +17,6 @@ inline constexpr std::uint64_t kMaxImportBuffer = std::uint64_t{8} << 20;
 // rank, all ranks throw and the sink is abandoned. Collective.
 TransferResult import_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
                                  Control& control, std::uint64_t buffer_bytes = kMaxImportBuffer,
-                                 const ProgressCallback& progress = {});
+                                 Monitor* monitor = nullptr);
 
 }  // namespace slabload

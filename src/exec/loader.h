@@ -5,32 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "backend/control.h"
-#include "backend/device.h"
-#include "backend/fabric.h"
-#include "backend/storage.h"
-#include "exec/monitor.h"
-#include "exec/rank_stats.h"
-#include "exec/verify_mode.h"
-#include "plan/load_plan.h"
+#include "exec/load_run.h"
 
 namespace slabload {
 
-// The systems a load runs on; all outlive the loader.
-struct LoaderParts {
-  Storage& storage;
-  Device& device;
-  Fabric& fabric;
-  Control& control;
-  Monitor& monitor;
-};
-
-struct LoaderOptions {
-  VerifyMode verify = VerifyMode::checksum;
-  std::uint64_t scratch = 0;  // bytes for conversions, part of the staging budget; 0 if nothing converts
-  std::uint64_t read_piece =
-      1 << 20;  // a read is issued in pieces of this size, so that its checksum is taken from cache
-};
+class FillPath;
+class ReadPath;
 
 // A tensor whose bytes are not those its checksum was made from.
 struct Mismatch {
@@ -52,37 +32,24 @@ class Loader {
  public:
   Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions& options);
 
-  // Collective over all ranks, each with its own part of one plan. Adds to `stats` what this rank did. Throws
-  // an agreed Error if any rank failed; data that is wrong is not an error here but is listed in the result.
-  LoadResult run(const LoadPlan& plan, RankStats& stats);
+  // Collective over all ranks, each with its own part of one plan. Adds to `stats` and `timeline` what this
+  // rank did. All memory is allocated, and the fabric is connected, before the first read; the device is
+  // warmed up already. Throws an agreed Error if any rank failed; data that is wrong is not an error here but
+  // is listed in the result.
+  LoadResult run(const LoadPlan& plan, RankStats& stats, Timeline& timeline);
 
  private:
-  std::byte* at(const Place& place, std::size_t slot) const;
-  void read_round(const Round& round, std::size_t slot);
-  void read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t slot);
-  void prepare(std::byte* data, std::uint64_t bytes);
-  void read_item(const ReadItem& item, std::byte* out);
-  void read_box(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* out);
-  void take_in(const TensorMeta& tensor, const ReadItem& item, const Box& box, std::byte* source,
-               std::byte* out);
-  void issue_fills(const Round& round, std::size_t slot);
-  void copy_all(const std::vector<CopyItem>& copies, std::size_t slot);
-  std::uint64_t received_bytes(const FillItem& fill) const;
-  void run_rounds();
-  void verify(LoadResult& result);
-  void verify_shards(std::vector<std::uint64_t>& bad);
+  void run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
+  void read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::size_t number);
+  void end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
+  void settle(LoadRun& run, ReadPath& reads, FillPath& fills);
+  void agree(LoadRun& run, FillPath& fills, const char* what);
+  void verify(LoadRun& run, class ShardCheck* check, LoadResult& result);
 
   const TensorIndex& index_;
   LoaderParts parts_;
   LoaderOptions options_;
-  // Of the run under way.
-  const LoadPlan* plan_ = nullptr;
-  RankStats* stats_ = nullptr;
-  std::unique_ptr<DeviceMemory> shards_, stage_, keep_, scratch_;
-  std::optional<Error> failure_;           // this rank's first, until the ranks agree on it
-  std::vector<std::uint64_t> stored_crc_;  // linear, per tensor, of what this rank read
-  std::vector<std::uint64_t> final_crc_;   // the same after conversion; only for VerifyMode::shards
-  std::uint64_t moved_ = 0, to_move_ = 0;
+  std::optional<Error> failure_;  // this rank's first, until the ranks agree on it
 };
 
 }  // namespace slabload

@@ -17,6 +17,11 @@ struct RankStats {
   double fill_s = 0;  // waiting for other ranks' bytes
   double verify_s = 0;
   double total_s = 0;
+  // From the timeline: how long copies or fills were under way, which with a device or a fabric that works by
+  // itself is beside everything else, and the part of it during which this rank was reading.
+  double moving_s = 0;
+  double hidden_s = 0;
+  double wait_s = 0;  // this rank did nothing but wait for a slot or a fill
 
   std::uint64_t read_bytes = 0;  // tensor bytes requested from the file system
   std::uint64_t read_requests = 0;
@@ -26,7 +31,10 @@ struct RankStats {
   std::uint64_t shard_bytes = 0;
   std::uint64_t staging_peak = 0;  // bytes of staging allocated (with what a baseline keeps aside)
   std::uint64_t rss_peak = 0;      // the kernel's VmHWM
-  std::uint64_t device_peak = 0;
+  std::uint64_t device_peak = 0;   // device memory that the load allocated: shards and scratch; 0 on the host
+  std::uint64_t fabric_bytes = 0;  // device memory that the fabric (NCCL) took for itself, besides
+  std::uint64_t ring_slots = 0;    // slots of pinned memory that reads landed in; 0 on the host
+  std::uint64_t ring_slot_bytes = 0;
   std::uint64_t datasets_opened = 0;
   std::uint64_t node = 0;  // which node, numbered by its lowest rank
 };

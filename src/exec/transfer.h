@@ -1,17 +1,17 @@
-// What jobs that write a whole checkpoint report: generate and import.
+// Writing a whole checkpoint, each rank an even share: what generate and import have in common.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "backend/control.h"
 #include "backend/sink.h"
+#include "exec/monitor.h"
+#include "tensor/box.h"
 
 namespace slabload {
-
-// Called with the bytes this rank has written and those it will write in all. Keep it cheap: once per buffer.
-using ProgressCallback = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 struct TransferResult {
   std::uint64_t bytes = 0;  // of this rank
@@ -23,15 +23,18 @@ struct TransferResult {
   std::vector<std::uint64_t> crc64;   // CRC-64/XZ of each tensor, the same on every rank
 };
 
-// Runs `job` and, if it throws, removes what the sink has created on this rank before the error goes on.
-template <typename Job>
-void or_abandon(CheckpointSink& sink, Job&& job) {
-  try {
-    job();
-  } catch (...) {
-    sink.abandon();
-    throw;
-  }
-}
+struct TransferJob {
+  const TensorIndex& source;   // says how the tensors are shared out (see plan/byte_share.h)
+  const TensorIndex& target;   // what the sink creates: the same tensors in the same order
+  std::uint64_t buffer_bytes;  // at least one element
+  // Puts elements `range` of a tensor, little-endian, into `out`. Not collective.
+  std::function<void(std::size_t tensor, FlatRange range, std::byte* out)> make;
+  // Runs on every rank between the last write and the commit, and may refuse it; may be empty.
+  std::function<void(TransferResult&)> check;
+};
+
+// Creates the target, writes it through one buffer, with checksums, and commits it. Collective. If any rank
+// fails, all throw its error and the sink is abandoned. `monitor` (may be null) hears of every buffer.
+TransferResult transfer(const TransferJob& job, CheckpointSink& sink, Control& control, Monitor* monitor);
 
 }  // namespace slabload

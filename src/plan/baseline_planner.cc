@@ -24,8 +24,7 @@ BaselinePlanner::BaselinePlanner(const TensorIndex& index, const Layout& layout,
 }
 
 std::string BaselinePlanner::why() const {
-  if (params_.strategy == "rank0-full")
-    return "rank 0 reads the whole model, then broadcasts every tensor";
+  if (params_.strategy == "rank0-full") return "rank 0 reads the whole model, then broadcasts every tensor";
   if (params_.strategy == "rank0-broadcast") return "rank 0 reads each tensor and broadcasts it";
   return "every rank reads every tensor whole";
 }
@@ -58,7 +57,7 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
     Place base{full && rank == 0 ? Space::keep : Space::stage, full && rank == 0 ? plan.keep_bytes : 0};
     // The limit holds for the stored and the final type, so that reads and messages are cut alike.
     std::uint64_t widest = std::max<std::uint64_t>(size, dtype_size(tensor.dtype));
-    for (FlatRange piece : pieces_of(tensor.elements(), widest, row, kItemLimit - 1)) {
+    for (FlatRange piece : pieces_of(tensor.elements(), widest, row, params_.read_limit)) {
       auto step = static_cast<std::uint32_t>(reading.steps.size());
       std::uint32_t calls = 0;
       Place at{base.space, base.offset + piece.begin * size};

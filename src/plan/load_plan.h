@@ -88,8 +88,8 @@ struct LoadPlan {
   std::vector<DType> dtypes;       // final dtype per tensor
   std::vector<ShardPlace> shards;  // per tensor
   std::uint64_t shard_bytes = 0;   // size of the shard space
-  std::uint64_t stage_bytes = 0;   // size of one slot of staging: the largest round's
-  std::uint64_t slots = 1;  // 2: the next round's reads may run while this round's transfers are under way
+  std::uint64_t stage_bytes = 0;   // staging of one round: the largest round's
+  std::uint64_t slots = 1;  // rounds under way at once: one is read while the transfers of the others run
   std::uint64_t keep_bytes = 0;
   std::vector<std::vector<int>> groups;  // this rank's own group for each entry (world ranks, ascending)
   std::vector<std::int32_t>

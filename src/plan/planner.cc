@@ -5,16 +5,11 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "plan/baseline_planner.h"
+#include "plan/byte_share.h"
 #include "plan/slab_planner.h"
 #include "tensor/cast.h"
 
 namespace slabload {
-
-std::uint64_t conversion_scratch(std::uint64_t staging) {
-  constexpr std::uint64_t kLeast = 64 << 10;
-  constexpr std::uint64_t kMost = 8 << 20;
-  return std::clamp(staging / 8, kLeast, kMost);
-}
 
 DType final_dtype(const TensorMeta& tensor, const std::optional<DType>& cast) {
   return cast && can_cast(tensor.dtype, *cast) ? *cast : tensor.dtype;
@@ -100,50 +95,22 @@ void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& r
 LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t rank, std::uint64_t piece) {
   LoadPlan plan;
   plan.rank = rank;
-  plan.slots = 1;
   plan.shards.resize(index.tensors.size());
-  std::uint64_t total = index.total_bytes();
-  std::uint64_t share_begin = scale(total, rank, ranks);
-  std::uint64_t share_end = scale(total, rank + 1, ranks);
-  std::uint64_t at = 0;
-  for (std::uint32_t t = 0; t < index.tensors.size(); ++t) {
-    const TensorMeta& tensor = index.tensors[t];
-    plan.dtypes.push_back(tensor.dtype);
-    std::uint64_t size = dtype_size(tensor.dtype);
-    std::uint64_t bytes = tensor.bytes();
-    std::uint64_t begin = at;
-    at += bytes;
-    if (bytes == 0 || begin >= share_end || at <= share_begin) continue;
-    // A chunk is decoded by one rank: cuts fall between rows of chunks. Otherwise a cut may fall between any
-    // elements.
-    std::uint64_t row = tensor.shape.ndim() == 0 ? 1 : tensor.shape.elements_from(1);
-    std::uint64_t grain = tensor.filtered() ? tensor.chunk[0] * row : 1;
-    auto cut = [&](std::uint64_t share) {
-      if (share <= begin) return std::uint64_t{0};
-      if (share >= at) return tensor.elements();
-      return (share - begin) / size / grain * grain;
-    };
-    FlatRange mine{cut(share_begin), cut(share_end)};
-    std::uint64_t most = std::max<std::uint64_t>(1, piece / size);
-    // Whole rows where they fit: a piece is then one box.
-    if (row > 0 && most >= row) most = most / row * row;
-    std::uint64_t band = tensor.filtered() ? tensor.chunk[0] * row : 0;
-    if (band != 0 && most >= band) most = most / band * band;
-    for (std::uint64_t e = mine.begin; e < mine.end;) {
-      std::uint64_t end = std::min(mine.end, (e / most + 1) * most);
+  for (const TensorMeta& tensor : index.tensors) plan.dtypes.push_back(tensor.dtype);
+  for (const SharePart& part : byte_share(index, narrow<int>(rank), narrow<int>(ranks))) {
+    const TensorMeta& tensor = index.tensors[part.tensor];
+    auto t = narrow<std::uint32_t>(part.tensor);
+    for_each_piece(part.range, piece_elements(tensor, piece), [&](FlatRange range) {
       Round round;
       round.steps.push_back({t, 0});
-      std::uint64_t offset = 0;
-      for (Box& box : flat_boxes(tensor.shape, {e, end})) {
-        std::uint64_t box_bytes = box.elements() * size;
-        round.reads.push_back({t, 0, std::move(box), {Space::stage, offset}});
-        offset += box_bytes;
+      for (Box& box : flat_boxes(tensor.shape, range)) {
+        std::uint64_t bytes = box.elements() * dtype_size(tensor.dtype);
+        round.reads.push_back({t, 0, std::move(box), {Space::stage, round.stage_bytes}});
+        round.stage_bytes += bytes;
       }
-      round.stage_bytes = offset;
-      plan.stage_bytes = std::max(plan.stage_bytes, offset);
+      plan.stage_bytes = std::max(plan.stage_bytes, round.stage_bytes);
       plan.rounds.push_back(std::move(round));
-      e = end;
-    }
+    });
   }
   return plan;
 }

@@ -10,15 +10,17 @@
 namespace slabload {
 
 struct PlanParams {
-  std::string strategy = "slab";         // slab, rank0-broadcast, rank0-full, every-rank
-  std::uint64_t staging = 256 << 20;     // the whole staging budget of one rank, bytes
-  std::uint64_t min_read = 1 << 20;      // a smaller read is not worth a request
-  std::uint64_t round_bytes = 64 << 20;  // what one rank reads in a round, at most
-  std::optional<DType> cast;             // applied to floating tensors only
+  std::string strategy = "slab";  // slab, rank0-broadcast, rank0-full, every-rank
+  std::uint64_t staging =
+      256 << 20;                 // the whole staging budget of one rank, bytes (plan/staging.h divides it)
+  bool pinned = false;           // reads pass through pinned slots on their way to a device
+  std::uint64_t slots = 0;       // pinned slots, or on the host rounds under way; 0: the default
+  std::uint64_t slot_bytes = 0;  // of one slot; 0: by the budget
+  std::uint64_t min_read = 1 << 20;           // a smaller read is not worth a request
+  std::uint64_t round_bytes = 64 << 20;       // what one rank reads in a round, at most
+  std::uint64_t read_limit = kItemLimit - 1;  // the largest read of a baseline, bytes
+  std::optional<DType> cast;                  // applied to floating tensors only
 };
-
-// The scratch a conversion needs: part of the staging budget, taken only if some tensor is converted.
-std::uint64_t conversion_scratch(std::uint64_t staging);
 
 // True if the tensor's stored type differs from the final one.
 bool is_converted(const TensorMeta& tensor, const std::optional<DType>& cast);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/staging.h"
 #include "plan/validate.h"
 
 namespace slabload {
@@ -76,10 +77,12 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
   auto planner = Planner::make(index, layout, params);
   out.why = planner->why();
   Validator validator(index, layout, params);
+  const StagingSplit split = checked_split(params, converts_any(index, params.cast));
   for (std::uint64_t rank = 0; rank < out.ranks; ++rank) {
     LoadPlan plan = planner->plan(rank);
     validator.add(plan);
     RankFigures f = figures_of(index, plan);
+    f.staging_bytes += split.slots * split.slot_bytes + split.scratch;
     out.rounds = plan.rounds.size();
     out.read_bytes.add(f.read_bytes, rank);
     out.requests.add(f.requests, rank);

@@ -9,7 +9,6 @@
 namespace slabload {
 namespace {
 
-constexpr std::uint64_t kSlots = 2;               // one slot is read into while the other is sent from
 constexpr std::uint64_t kEvenness = 64;           // parts are cut to 1/64 of their size or finer
 constexpr std::uint64_t kSharedGrain = 16 << 10;  // bytes: cuts between readers of a window
 
@@ -60,15 +59,15 @@ std::uint64_t SlabPlanner::Need::total(std::uint64_t ranks) const {
 
 SlabPlanner::SlabPlanner(const TensorIndex& index, const Layout& layout, const PlanParams& params)
     : index_(index), layout_(layout), params_(params), ranks_(layout.mesh().ranks()) {
-  bool converts = std::any_of(index.tensors.begin(), index.tensors.end(),
-                              [&](const TensorMeta& t) { return is_converted(t, params.cast); });
+  const bool converts = converts_any(index, params.cast);
   choices_.reserve(index.tensors.size());
   for (const TensorMeta& tensor : index.tensors) choices_.push_back(choose(tensor));
 
   // The smallest budget that works: every window holds at least one grain.
-  auto capacity_of = [&](std::uint64_t budget) {
-    std::uint64_t scratch = converts ? conversion_scratch(budget) : 0;
-    return budget > scratch ? (budget - scratch) / kSlots : 0;
+  auto split_of = [&](std::uint64_t budget) {
+    PlanParams with = params_;
+    with.staging = budget;
+    return split_staging(with, converts);
   };
   auto worst_need = [&](std::uint64_t capacity) {
     std::uint64_t worst = 0;
@@ -79,11 +78,16 @@ SlabPlanner::SlabPlanner(const TensorIndex& index, const Layout& layout, const P
     return worst;
   };
   auto fits = [&](std::uint64_t budget) {
-    if (converts && budget < conversion_scratch(budget)) return false;
-    std::uint64_t capacity = capacity_of(budget);
-    return worst_need(capacity) <= capacity;
+    std::optional<StagingSplit> split = split_of(budget);
+    return split && worst_need(split->round_bytes) <= split->round_bytes;
   };
   if (!fits(params_.staging)) {
+    constexpr std::uint64_t kAnyBudget = std::uint64_t{1} << 60;
+    if (!fits(kAnyBudget)) {
+      const std::uint64_t slot = split_of(kAnyBudget)->round_bytes;
+      fail(Status::usage, "--slot-bytes {}: too small for this plan, which needs slots of {} bytes",
+           format_binary(slot), worst_need(slot));
+    }
     std::uint64_t low = params_.staging;
     std::uint64_t high = std::max<std::uint64_t>(low, 1);
     while (!fits(high)) high *= 2;
@@ -96,7 +100,8 @@ SlabPlanner::SlabPlanner(const TensorIndex& index, const Layout& layout, const P
         "--staging {}: this plan does not fit, it lacks {} bytes; the smallest budget that works is {} bytes",
         format_binary(params_.staging), high - params_.staging, high);
   }
-  capacity_ = capacity_of(params_.staging);
+  split_ = *split_of(params_.staging);
+  capacity_ = split_.round_bytes;
   for (std::size_t t = 0; t < choices_.size(); ++t) smallest_need(index_.tensors[t], choices_[t], capacity_);
   outline_rounds();
 }
@@ -429,7 +434,7 @@ void SlabPlanner::plan_receiving(const Segment& segment, const Window& window, L
 LoadPlan SlabPlanner::plan(std::uint64_t rank) const {
   LoadPlan plan;
   plan.rank = rank;
-  plan.slots = kSlots;
+  plan.slots = split_.rounds;
   std::vector<TensorLayout> resolved;
   for (const Choice& c : choices_) {
     resolved.push_back(c.layout);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plan/planner.h"
+#include "plan/staging.h"
 
 namespace slabload {
 
@@ -90,7 +91,8 @@ class SlabPlanner final : public Planner {
   const Layout& layout_;
   PlanParams params_;
   std::uint64_t ranks_;
-  std::uint64_t capacity_ = 0;  // staging of one slot
+  StagingSplit split_;
+  std::uint64_t capacity_ = 0;  // staging of one round
   std::vector<Choice> choices_;
   std::vector<RoundOutline> rounds_;
   // Outlined separately, then put side by side.

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/narrow.h"
+#include "plan/staging.h"
 
 namespace slabload {
 namespace {
@@ -359,19 +360,18 @@ void Validator::check_shards(const LoadPlan& plan) const {
 }
 
 void Validator::check_budget(const LoadPlan& plan) const {
-  if (plan.slots < 1 || plan.slots > 2) wrong(plan, 0, 0, fmt::format("{} slots of staging", plan.slots));
   if (plan.every_rank_reads != (params_.strategy == "every-rank"))
     wrong(plan, 0, 0, "it misstates who reads");
-  if (is_baseline(params_.strategy)) return;
-  bool converts = std::any_of(index_.tensors.begin(), index_.tensors.end(),
-                              [&](const TensorMeta& tensor) { return is_converted(tensor, params_.cast); });
-  std::uint64_t scratch = converts ? conversion_scratch(params_.staging) : 0;
-  std::uint64_t slot = params_.staging < scratch ? 0 : (params_.staging - scratch) / plan.slots;
-  if (plan.keep_bytes != 0 || plan.stage_bytes > slot || scratch > params_.staging) {
+  if (is_baseline(params_.strategy)) {
+    if (plan.slots != 1) wrong(plan, 0, 0, fmt::format("{} rounds under way at once", plan.slots));
+    return;
+  }
+  std::optional<StagingSplit> split = split_staging(params_, converts_any(index_, params_.cast));
+  if (!split || plan.slots < 1 || plan.slots > split->rounds || plan.keep_bytes != 0 ||
+      plan.stage_bytes > split->round_bytes) {
     wrong(plan, 0, 0,
-          fmt::format("{} of staging in {} slots, the budget is {} with {} for conversions",
-                      format_bytes(plan.stage_bytes), plan.slots, format_bytes(params_.staging),
-                      format_bytes(scratch)));
+          fmt::format("{} of staging for each of {} rounds do not fit the budget of {}",
+                      format_bytes(plan.stage_bytes), plan.slots, format_bytes(params_.staging)));
   }
 }
 

@@ -44,10 +44,16 @@ double startup_s(const LoadReport& report) {
   return slowest;
 }
 
-double memory_s(const LoadReport& report) {
-  double slowest = 0;
-  for (const RankStats& rank : report.per_rank) slowest = std::max(slowest, rank.memory_s);
-  return slowest;
+double longest(const std::vector<RankStats>& ranks, double RankStats::*field) {
+  double most = 0;
+  for (const RankStats& rank : ranks) most = std::max(most, rank.*field);
+  return most;
+}
+
+std::uint64_t pinned_max(const std::vector<RankStats>& ranks) {
+  std::uint64_t most = 0;
+  for (const RankStats& rank : ranks) most = std::max(most, rank.ring_slots * rank.ring_slot_bytes);
+  return most;
 }
 
 std::string join(const std::vector<std::string>& parts) {
@@ -67,6 +73,28 @@ std::string table_row(const PhaseSummary& phase) {
                          : "-";
   return row +
          fmt::format(" {:>15} {:>15} {:>15} {:>9}\n", phase.bytes, phase.bytes_min, phase.bytes_max, rate);
+}
+
+std::string figure_line(const char* name, const std::string& value) {
+  return fmt::format("# {:<28} {}\n", name, value);
+}
+
+std::string hidden_text(const LoadReport& report) {
+  std::optional<RankShare> least = report.hidden_share_min();
+  if (!least) return "-";
+  return fmt::format("{:.1f}% of their time behind reads, all ranks together; least {:.1f}% on rank {}",
+                     *report.hidden_share() * 100, least->share * 100, least->rank);
+}
+
+// Nothing on the host. Each number is the largest of any rank.
+std::string device_lines(const LoadReport& report) {
+  std::uint64_t device = largest(report.per_rank, &RankStats::device_peak);
+  std::uint64_t fabric = largest(report.per_rank, &RankStats::fabric_bytes);
+  if (device == 0 && fabric == 0) return "";
+  return figure_line("peak device memory per rank",
+                     fmt::format("{} of shards and scratch, {} of the fabric besides", format_bytes(device),
+                                 format_bytes(fabric))) +
+         figure_line("pinned memory per rank", format_bytes(pinned_max(report.per_rank)));
 }
 
 }  // namespace
@@ -111,9 +139,27 @@ std::uint64_t LoadReport::rss_peak_rank() const {
 }
 
 double LoadReport::total_s() const {
-  double slowest = 0;
-  for (const RankStats& rank : per_rank) slowest = std::max(slowest, rank.total_s);
-  return slowest;
+  return longest(per_rank, &RankStats::total_s);
+}
+
+std::optional<double> LoadReport::hidden_share() const {
+  double moving_s = 0, hidden_s = 0;
+  for (const RankStats& rank : per_rank) {
+    moving_s += rank.moving_s;
+    hidden_s += rank.hidden_s;
+  }
+  if (!(moving_s > 0)) return std::nullopt;
+  return hidden_s / moving_s;
+}
+
+std::optional<RankShare> LoadReport::hidden_share_min() const {
+  std::optional<RankShare> least;
+  for (std::size_t i = 0; i < per_rank.size(); ++i) {
+    if (!(per_rank[i].moving_s > 0)) continue;
+    double share = per_rank[i].hidden_s / per_rank[i].moving_s;
+    if (!least || share < least->share) least = RankShare{share, i};
+  }
+  return least;
 }
 
 std::vector<PhaseSummary> LoadReport::phases() const {
@@ -163,24 +209,28 @@ std::string to_text(const LoadReport& report) {
   for (const PhaseSummary& phase : report.phases()) out += table_row(phase);
   out += "#\n";
 
-  auto figure = [&](const char* name, const std::string& value) {
-    out += fmt::format("# {:<28} {}\n", name, value);
-  };
+  auto figure = [&](const char* name, const std::string& value) { out += figure_line(name, value); };
   figure("selected", fmt::format("{} ({} B) in {} tensors", format_bytes(report.selected_bytes),
                                  report.selected_bytes, report.tensors));
   figure("start-up",
          fmt::format("{:.4f} s (open + plan, slowest rank); of plan, making memory present {:.4f} s",
-                     startup_s(report), memory_s(report)));
+                     startup_s(report), longest(report.per_rank, &RankStats::memory_s)));
   figure("read amplification", fmt::format("{:.3f}", report.read_amplification()));
   figure("read requests", fmt::format("{}", report.read_requests()));
   figure("largest read share / mean", fmt::format("{:.3f}", report.read_share_max_over_mean()));
   figure("rounds", fmt::format("{}", report.rounds));
+  figure("copies and fills hidden", hidden_text(report));
+  figure("waiting for slots and fills",
+         fmt::format("{:.4f} s (slowest rank)", longest(report.per_rank, &RankStats::wait_s)));
+  if (report.slots > 0)
+    figure("slots of the staging", fmt::format("{} of {}", report.slots, format_binary(report.slot_bytes)));
   figure("peak staging per rank", fmt::format("{} of {}", format_bytes(report.staging_peak_max()),
                                               format_binary(report.staging_budget)));
   figure("shards, largest rank", format_bytes(report.shard_bytes_max()));
   figure("peak memory per rank",
          fmt::format("{} on rank {}", format_bytes(report.rss_peak_max()), report.rss_peak_rank()));
   if (!report.per_rank.empty()) figure("peak memory of rank 0", format_bytes(report.per_rank[0].rss_peak));
+  out += device_lines(report);
   figure("time over the bound",
          report.bound_s > 0
              ? fmt::format("{:.2f} (bound {:.4f} s)", report.total_s() / report.bound_s, report.bound_s)
@@ -239,6 +289,18 @@ std::string to_json(const LoadReport& report) {
   json["rss_peak_bytes"] = Json::array();
   for (const RankStats& rank : report.per_rank) json["rss_peak_bytes"].push_back(rank.rss_peak);
   json["device_peak_bytes_max"] = largest(report.per_rank, &RankStats::device_peak);
+  json["fabric_bytes_max"] = largest(report.per_rank, &RankStats::fabric_bytes);
+  json["pinned_bytes_max"] = pinned_max(report.per_rank);
+  json["staging_slots"] = report.slots;
+  json["staging_slot_bytes"] = report.slot_bytes;
+  std::optional<double> hidden = report.hidden_share();
+  std::optional<RankShare> least = report.hidden_share_min();
+  json["hidden_share"] = hidden ? Json(*hidden) : Json(nullptr);
+  json["hidden_share_min"] = least ? Json(least->share) : Json(nullptr);
+  json["hidden_share_min_rank"] = least ? Json(least->rank) : Json(nullptr);
+  json["moving_s_max"] = longest(report.per_rank, &RankStats::moving_s);
+  json["hidden_s_max"] = longest(report.per_rank, &RankStats::hidden_s);
+  json["wait_s_max"] = longest(report.per_rank, &RankStats::wait_s);
   json["total_s"] = report.total_s();
   // Unknown is null, not 0: a bound of zero seconds would be a claim.
   json["bound_s"] = report.bound_s > 0 ? Json(report.bound_s) : Json(nullptr);
@@ -254,7 +316,7 @@ std::string to_json(const LoadReport& report) {
                               {"bytes_max", phase.bytes_max}});
   }
   json["startup_s"] = startup_s(report);
-  json["memory_s"] = memory_s(report);
+  json["memory_s"] = longest(report.per_rank, &RankStats::memory_s);
   json["datasets_opened"] = sum(report.per_rank, &RankStats::datasets_opened);
   json["notes"] = texts(report.notes);
   json["wrong_tensors"] = Json::array();

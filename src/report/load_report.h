@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct PhaseSummary {
   std::uint64_t bytes = 0, bytes_min = 0, bytes_max = 0;
 };
 
+// A share, 0 to 1, and whose it is.
+struct RankShare {
+  double share = 0;
+  std::uint64_t rank = 0;
+};
+
 struct LoadReport {
   // What was asked, and why it was done so.
   std::string version, checkpoint, mesh, layout, strategy, strategy_why, device, fabric, io;
@@ -33,7 +40,8 @@ struct LoadReport {
   std::vector<WrongTensor> wrong;
   std::uint64_t selected_bytes = 0;  // stored bytes of the selected tensors, each counted once
   std::uint64_t rounds = 0, staging_budget = 0;
-  double bound_s = 0;  // 0 if no bandwidth was given
+  std::uint64_t slots = 0, slot_bytes = 0;  // how the staging was cut
+  double bound_s = 0;                       // 0 if no bandwidth was given
   std::vector<RankStats> per_rank;
 
   // Derived from per_rank.
@@ -47,6 +55,10 @@ struct LoadReport {
   std::uint64_t rss_peak_max() const;
   std::uint64_t rss_peak_rank() const;
   double total_s() const;  // the slowest rank's total
+  // The share of the time of copies and fills during which their rank was reading: of the sums over all
+  // ranks, and the lowest of one rank. Nothing where nothing was copied or filled.
+  std::optional<double> hidden_share() const;
+  std::optional<RankShare> hidden_share_min() const;
   std::vector<PhaseSummary> phases() const;
 };
 

@@ -1,9 +1,10 @@
-// Conversions on bit patterns: byte order, and casts between floating types. The bodies are exact and the
-// same everywhere, so that a host and a GPU agree bit for bit.
+// Conversions on bit patterns: byte order, and casts between floating types. The bodies (tensor/cast_body.h)
+// are exact and the same everywhere, so that a host and a GPU agree bit for bit.
 #pragma once
 
 #include <cstdint>
 
+#include "tensor/cast_body.h"
 #include "tensor/dtype.h"
 
 namespace slabload {
@@ -16,6 +17,9 @@ bool can_cast(DType from, DType to);
 
 // True if some values of `from` are not values of `to`.
 bool is_narrowing(DType from, DType to);
+
+// What a kernel needs to know; can_cast(from, to) holds.
+CastRule cast_rule(DType from, DType to);
 
 // Casts `count` elements. Rounds to nearest, ties to even; overflow becomes infinity; a NaN stays a NaN
 // (quiet, its upper payload bits kept). `in` and `out` do not overlap. can_cast(from, to) holds.

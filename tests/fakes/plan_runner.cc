@@ -103,28 +103,35 @@ class Runner {
     for (std::size_t r = 0; r < plans.size(); ++r) {
       memory_[r].shard.reset(plans[r].shard_bytes);
       memory_[r].keep.reset(plans[r].keep_bytes);
-      require(plans[r].slots == plans[0].slots && (plans[r].slots == 1 || plans[r].slots == 2), "slots");
+      require(plans[r].slots == plans[0].slots && plans[r].slots >= 1 && plans[r].slots <= 16, "slots");
+      memory_[r].stage.resize(plans[r].slots);
       require(plans[r].rounds.size() == plans[0].rounds.size(), "rank {} has another number of rounds", r);
     }
   }
 
   Run run() {
     std::size_t rounds = plans_[0].rounds.size();
-    bool overlapped = plans_[0].slots == 2;
-    if (rounds > 0) read(0);
+    std::size_t slots = plans_[0].slots;
     for (std::size_t r = 0; r < rounds; ++r) {
+      if (r >= slots) end_transfers(r - slots);
+      read(r);
       begin_transfers(r);
-      if (overlapped && r + 1 < rounds) read(r + 1);
-      end_transfers(r);
-      if (!overlapped && r + 1 < rounds) read(r + 1);
     }
+    for (std::size_t r = rounds - std::min(rounds, slots); r < rounds; ++r) end_transfers(r);
     for (Ranks& rank : memory_) run_.shards.push_back(std::move(rank.shard.bytes));
     return std::move(run_);
   }
 
  private:
   struct Ranks {
-    Memory shard, keep, stage[2];
+    Memory shard, keep;
+    std::vector<Memory> stage;
+  };
+  // What is under way between the ranks in one round.
+  struct Transfers {
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::deque<Message>> messages;
+    std::map<std::pair<std::uint32_t, std::vector<int>>, std::deque<std::vector<Member>>> collectives;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> joined;
   };
 
   Memory& memory(std::size_t rank, Space space, std::size_t round) {
@@ -191,6 +198,7 @@ class Runner {
   }
 
   void begin_transfers(std::size_t r) {
+    Transfers& transfers = under_way_.emplace_back();
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       const Round& round = plans_[rank].rounds[r];
       for (const CopyItem& item : round.packs) copy(rank, r, item);
@@ -199,17 +207,17 @@ class Runner {
         const Memory& at = memory(rank, fill.at.space, r);
         if (fill.kind == FillItem::Kind::send) {
           require(fill.peer != rank && fill.peer < plans_.size(), "a message to nobody");
-          messages_[{rank, fill.peer}].push_back(
+          transfers.messages[{rank, fill.peer}].push_back(
               {fill.tensor, fill.box, at.get(fill.at.offset, fill.bytes), &at, fill.at.offset});
         } else if (fill.kind != FillItem::Kind::receive) {
-          join(rank, r, fill);
+          join(transfers, rank, r, fill);
         }
       }
     }
   }
 
   // A collective begins: what the member brings is taken now.
-  void join(std::size_t rank, std::size_t r, const FillItem& fill) {
+  void join(Transfers& transfers, std::size_t rank, std::size_t r, const FillItem& fill) {
     const std::vector<int>& group = plans_[rank].groups.at(fill.group);
     auto self = static_cast<std::uint64_t>(std::find(group.begin(), group.end(), static_cast<int>(rank)) -
                                            group.begin());
@@ -224,17 +232,19 @@ class Runner {
       member.own = at.get(fill.at.offset + begin, std::min(fill.bytes, (self + 1) * fill.part) - begin);
     }
     // The n-th collective of each member of a group belong together.
-    std::deque<std::vector<Member>>& queue = collectives_[{fill.group, group}];
-    std::size_t number = joined_[{fill.group, rank}]++;
+    std::deque<std::vector<Member>>& queue = transfers.collectives[{fill.group, group}];
+    std::size_t number = transfers.joined[{fill.group, rank}]++;
     if (queue.size() <= number) queue.resize(number + 1);
     queue[number].push_back(std::move(member));
   }
 
   void end_transfers(std::size_t r) {
+    Transfers transfers = std::move(under_way_.front());
+    under_way_.pop_front();
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       for (const FillItem& fill : plans_[rank].rounds[r].fills) {
         if (fill.kind != FillItem::Kind::receive) continue;
-        auto& queue = messages_[{fill.peer, rank}];
+        auto& queue = transfers.messages[{fill.peer, rank}];
         require(!queue.empty(), "rank {} waits for a message of rank {} that never comes", rank, fill.peer);
         Message message = std::move(queue.front());
         queue.pop_front();
@@ -246,13 +256,11 @@ class Runner {
         memory(rank, fill.at.space, r).put(fill.at.offset, message.bytes);
       }
     }
-    for (auto& [pair, queue] : messages_)
+    for (auto& [pair, queue] : transfers.messages)
       require(queue.empty(), "nobody takes a message of rank {}", pair.first);
-    for (auto& [key, queue] : collectives_) {
+    for (auto& [key, queue] : transfers.collectives) {
       for (std::vector<Member>& members : queue) end_collective(key.second.size(), members, r);
-      queue.clear();
     }
-    joined_.clear();
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       for (const CopyItem& item : plans_[rank].rounds[r].unpacks) copy(rank, r, item);
     }
@@ -287,9 +295,7 @@ class Runner {
   const TensorIndex& index_;
   const std::vector<LoadPlan>& plans_;
   std::vector<Ranks> memory_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::deque<Message>> messages_;
-  std::map<std::pair<std::uint32_t, std::vector<int>>, std::deque<std::vector<Member>>> collectives_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> joined_;
+  std::deque<Transfers> under_way_;
   Run run_;
 };
 

@@ -142,6 +142,12 @@ RandomCase random_case(std::uint64_t seed, const CaseLimits& limits) {
   c.params.min_read = random.of<std::uint64_t>({0, 1, 40, 300, 1000, 1 << 20});
   c.params.round_bytes = random.of<std::uint64_t>({64, 500, 3000, 20000, 64 << 20});
   if (random.one_in(3)) c.params.cast = random.of({DType::f32, DType::f16, DType::bf16});
+  // From a source of their own: the cases of a seed stay what they were.
+  Random slots(seed + 770077);
+  c.params.pinned = slots.one_in(4);
+  if (slots.one_in(4)) c.params.slots = slots.of<std::uint64_t>({1, 2, 3, 5});
+  if (slots.one_in(4))
+    c.params.slot_bytes = c.params.pinned ? slots.of<std::uint64_t>({4096, 16384}) : 1 << 20;
   return c;
 }
 
@@ -164,10 +170,11 @@ std::vector<std::uint64_t> RandomCase::shape(std::size_t tensor) const {
 }
 
 std::string RandomCase::text() const {
-  std::string out = fmt::format("seed {}: {} staging {} min-read {} round {} cast {} mesh {} layout {}\n",
-                                seed, params.strategy, params.staging, params.min_read, params.round_bytes,
-                                params.cast ? dtype_name(*params.cast) : "none", layout().mesh().text(),
-                                preset.empty() ? rules : preset);
+  std::string out = fmt::format(
+      "seed {}: {} staging {}{} slots {} of {} min-read {} round {} cast {} mesh {} layout {}\n", seed,
+      params.strategy, params.staging, params.pinned ? " pinned" : "", params.slots, params.slot_bytes,
+      params.min_read, params.round_bytes, params.cast ? dtype_name(*params.cast) : "none",
+      layout().mesh().text(), preset.empty() ? rules : preset);
   for (const TensorMeta& t : index.tensors) {
     out += fmt::format("  {} {} {} {}{} {}\n", t.name, dtype_name(t.dtype), t.shape.text(),
                        storage_name(t.storage), t.filtered() ? ", filtered" : "",

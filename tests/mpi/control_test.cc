@@ -156,6 +156,157 @@ TEST(MpiControl, AgreesOnLongMessages) {
   }
 }
 
+// ---- alarms
+
+// What this rank hears, with nothing but alarmed() to move MPI along.
+Error heard(mpi::MpiControl& control) {
+  for (;;) {
+    if (std::optional<Error> alarm = control.alarmed()) return *alarm;
+  }
+}
+
+Error failure_of(int rank) {
+  return Error(rank % 2 ? Status::file : Status::peer, fmt::format("what broke on {}", rank));
+}
+
+void expect_alarm_of(const Error& alarm, int rank) {
+  EXPECT_TRUE(alarm.second_hand());
+  EXPECT_FALSE(alarm.agreed());
+  EXPECT_EQ(alarm.rank(), rank);
+  EXPECT_EQ(alarm.status(), failure_of(rank).status());
+  EXPECT_THAT(alarm.message(), EndsWith(failure_of(rank).message()));
+  EXPECT_THAT(alarm.message(), StartsWith(rank == 0 ? "what" : fmt::format("[rank {} ", rank)));
+}
+
+// Throws what `together` does when the culprits fail and the others go by their alarm.
+void fail_with_alarm(mpi::MpiControl& control, const std::set<int>& culprits) {
+  together(control, [&] {
+    if (culprits.count(control.rank()) != 0) {
+      Error mine = failure_of(control.rank());
+      control.alarm(mine);
+      throw mine;
+    }
+    wait_until(control, [] { return false; });
+  });
+}
+
+TEST(Alarm, ReachesEveryOtherRankAndStays) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  EXPECT_FALSE(control.alarmed());
+  control.barrier();
+  int culprit = control.ranks() - 1;
+  if (control.rank() == culprit) {
+    control.alarm(failure_of(culprit));
+    control.alarm(Error(Status::internal, "what follows from it"));
+    EXPECT_FALSE(control.alarmed());
+  } else {
+    expect_alarm_of(heard(control), culprit);
+    for (int i = 0; i < 3; ++i) {
+      std::optional<Error> again = control.alarmed();
+      ASSERT_TRUE(again);
+      expect_alarm_of(*again, culprit);
+    }
+  }
+  control.barrier();
+}
+
+TEST(Alarm, EndsAWaitAndBecomesTheAgreedError) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  int ranks = control.ranks();
+  for (const std::set<int>& culprits :
+       {std::set<int>{0}, {ranks - 1}, {ranks / 2, ranks - 1}, {0, ranks / 2}}) {
+    try {
+      fail_with_alarm(control, culprits);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      int first = *culprits.begin();
+      EXPECT_TRUE(error.agreed());
+      EXPECT_FALSE(error.second_hand());
+      EXPECT_EQ(error.rank(), first);
+      EXPECT_EQ(error.status(), failure_of(first).status());
+      EXPECT_THAT(error.message(), EndsWith(failure_of(first).message()));
+    }
+    // The agreement has settled all alarms, heard or not: none of them is left for the next round.
+    EXPECT_FALSE(control.alarmed());
+    control.barrier();
+  }
+}
+
+TEST(Alarm, OfAllAtOnceReachesAll) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 3; ++turn) {
+    control.alarm(failure_of(control.rank()));
+    if (control.ranks() > 1) {
+      Error alarm = heard(control);
+      EXPECT_NE(alarm.rank(), control.rank());
+      expect_alarm_of(alarm, alarm.rank());
+    }
+    EXPECT_THROW(control.agree(failure_of(control.rank())), Error);
+  }
+}
+
+// Ranks that never wait do not hear it, and the agreement is none the worse.
+TEST(Alarm, NeedsNotBeHeard) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 3; ++turn) {
+    std::optional<Error> mine;
+    if (control.rank() == turn % control.ranks()) mine = failure_of(control.rank());
+    if (mine) control.alarm(*mine);
+    EXPECT_THROW(control.agree(mine), Error);
+    EXPECT_FALSE(control.alarmed());
+    EXPECT_NO_THROW(control.agree(std::nullopt));
+  }
+}
+
+TEST(Alarm, IsCutToWhatIsSentAtOnce) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  std::string text(100000, 'm');
+  if (control.rank() == 0) {
+    control.alarm(Error(Status::usage, text));  // returns although nobody receives
+    control.barrier();
+  } else {
+    control.barrier();
+    Error alarm = heard(control);
+    EXPECT_EQ(alarm.status(), Status::usage);
+    EXPECT_EQ(alarm.message(), text.substr(0, 2047));
+  }
+  control.barrier();
+}
+
+// A job that is about to be ended: neither the object nor what comes after it waits for those that did not
+// listen.
+TEST(Alarm, DoesNotKeepTheSenderWhenNobodyListens) {
+  mpi::MpiControl after(MPI_COMM_WORLD);
+  for (bool all : {false, true}) {
+    {
+      mpi::MpiControl control(MPI_COMM_WORLD);
+      if (all || control.rank() == 0) control.alarm(Error(Status::peer, std::string(5000, 'x')));
+      after.barrier();  // the alarms come before it, to objects that still stand
+    }
+    EXPECT_FALSE(after.alarmed());
+  }
+}
+
+// An alarm whose culprit does not come to the agreement with its error must not pass for success.
+TEST(Together, ThrowsAnAlarmThatNobodyOwnsUpTo) {
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  int heard_it = 0;
+  try {
+    together(control, [&] {
+      if (control.rank() == 0) {
+        control.alarm(failure_of(0));
+      } else {
+        wait_until(control, [] { return false; });
+      }
+    });
+  } catch (const Error& error) {
+    expect_alarm_of(error, 0);
+    ++heard_it;
+  }
+  EXPECT_EQ(heard_it, control.rank() == 0 ? 0 : 1);
+  control.barrier();
+}
+
 // Whatever a step throws on one rank, no rank goes on.
 TEST(Together, TurnsWhatOneRankThrowsIntoEveryonesError) {
   mpi::MpiControl control(MPI_COMM_WORLD);

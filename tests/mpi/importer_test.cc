@@ -18,6 +18,7 @@
 #include "fakes/memory_sink.h"
 #include "fakes/safetensors_bytes.h"
 #include "fakes/temp_folder.h"
+#include "mpi/loader_run.h"
 
 namespace slabload {
 namespace {
@@ -83,9 +84,8 @@ TEST(Importer, CopiesBitForBitWithChecksums) {
   for (std::uint64_t buffer : {std::uint64_t{24}, std::uint64_t{0}, kMaxImportBuffer, ~std::uint64_t{0}}) {
     SafetensorsStorage source(checkpoint.index());
     MemorySink sink(control);
-    std::uint64_t last_done = 0;
-    TransferResult result = import_checkpoint(source, checkpoint.index(), sink, control, buffer,
-                                              [&](std::uint64_t done, std::uint64_t) { last_done = done; });
+    testing::QuietMonitor monitor;
+    TransferResult result = import_checkpoint(source, checkpoint.index(), sink, control, buffer, &monitor);
     ASSERT_TRUE(sink.committed());
     EXPECT_EQ(bytes_in(sink, "w"), counting_bytes(240));
     EXPECT_EQ(bytes_in(sink, "check"), "123456789");
@@ -104,7 +104,7 @@ TEST(Importer, CopiesBitForBitWithChecksums) {
     EXPECT_EQ(sink.index().metadata, (std::map<std::string, std::string>{{"format", "pt"}}));
     EXPECT_EQ(result.tensors_checked, 0u);
     EXPECT_LE(sink.largest_write, std::max<std::uint64_t>(buffer, 8));
-    EXPECT_EQ(last_done, result.bytes);
+    EXPECT_EQ(monitor.done, result.bytes);
     // Read once, over all ranks.
     std::uint64_t bytes[] = {result.bytes, source.counters().bytes};
     control.sum(bytes);

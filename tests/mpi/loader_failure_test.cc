@@ -71,9 +71,9 @@ class DamagingFabric final : public Fabric {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   }
 
-  void make_groups(const std::vector<std::vector<int>>& groups) override {
+  void connect(const std::vector<std::vector<int>>& groups, const std::vector<int>& peers) override {
     groups_ = groups;
-    inner_.make_groups(groups);
+    inner_.connect(groups, peers);
   }
   void all_gather(std::size_t group, void* data, std::uint64_t bytes, std::uint64_t part) override {
     inner_.all_gather(group, data, bytes, part);
@@ -90,15 +90,22 @@ class DamagingFabric final : public Fabric {
     inner_.receive(peer, data, bytes);
     arrives(data);
   }
-  void start() override { inner_.start(); }
+  Ticket start() override {
+    Ticket ticket = inner_.start();
+    if (first_ != nullptr && !set_) set_ = ticket;
+    return ticket;
+  }
   void progress() override { inner_.progress(); }
-  void finish() override {
-    inner_.finish();
-    if (here_ && first_ != nullptr && !done) {
+  std::optional<Span> finished(Ticket ticket) override {
+    std::optional<Span> span = inner_.finished(ticket);
+    if (here_ && span && set_ == ticket && !done) {
       *first_ ^= 1;
       done = true;
     }
+    return span;
   }
+  bool abort() noexcept override { return inner_.abort(); }
+  std::uint64_t own_bytes() const override { return 0; }
   std::string description() const override { return "damaging"; }
 
   bool done = false;
@@ -112,6 +119,7 @@ class DamagingFabric final : public Fabric {
   int rank_ = 0;
   std::vector<std::vector<int>> groups_;
   char* first_ = nullptr;
+  std::optional<Ticket> set_;  // the one that brings it
 };
 
 TEST(LoaderVerify, FindsWhatWasDamagedBetweenRanks) {

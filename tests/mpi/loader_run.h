@@ -21,6 +21,7 @@ namespace slabload::testing {
 class QuietMonitor final : public Monitor {
  public:
   void at(const char*, const std::string*) override { ++calls; }
+  void waiting(const char*, const std::string*) override { ++calls; }
   void moved(std::uint64_t now, std::uint64_t of) override {
     EXPECT_GE(now, done);
     EXPECT_LE(now, of);
@@ -34,6 +35,7 @@ struct Loaded {
   LoadPlan plan;
   LoadResult result;
   RankStats stats;
+  Timeline timeline;
 };
 
 // `fabric`: instead of MpiFabric. Collective over MPI_COMM_WORLD.
@@ -47,12 +49,10 @@ inline Loaded load(const TensorIndex& index, const Layout& layout, const PlanPar
   QuietMonitor monitor;
   LoaderOptions options;
   options.verify = verify;
+  options.staging = checked_split(params, converts_any(index, params.cast));
   options.read_piece = read_piece;
-  for (const TensorMeta& tensor : index.tensors) {
-    if (is_converted(tensor, params.cast)) options.scratch = conversion_scratch(params.staging);
-  }
   Loader loader(index, {storage, device, fabric ? *fabric : own, control, monitor}, options);
-  out.result = loader.run(out.plan, out.stats);
+  out.result = loader.run(out.plan, out.stats, out.timeline);
   EXPECT_EQ(monitor.done, monitor.total);
   return out;
 }

@@ -1,5 +1,5 @@
-// Runs the tests on all ranks of the job in lockstep. Every rank's failures are printed by rank 0, a failure on any
-// rank fails the test on all, and a test that does not end is named and ends the job.
+// Runs the tests on all ranks of the job in lockstep. Every rank's failures are printed by rank 0, a failure
+// on any rank fails the test on all, and a test that does not end is named and ends the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -25,10 +25,12 @@ std::string rank_tag(int rank, int ranks) {
   return "[rank " + std::to_string(rank) + "/" + std::to_string(ranks) + "]";
 }
 
-// Ends the process when a test runs longer than its limit; MPI may then be stuck in any call, so it is not asked.
+// Ends the process when a test runs longer than its limit; MPI may then be stuck in any call, so it is not
+// asked.
 class Watchdog {
  public:
-  Watchdog(std::string tag, double limit_s) : tag_(std::move(tag)), limit_(limit_s), thread_([this] { watch(); }) {}
+  Watchdog(std::string tag, double limit_s)
+      : tag_(std::move(tag)), limit_(limit_s), thread_([this] { watch(); }) {}
   ~Watchdog() {
     {
       std::lock_guard lock(mutex_);
@@ -67,8 +69,8 @@ class Watchdog {
       } else if (Clock::now() < deadline_) {
         wake_.wait_until(lock, deadline_);
       } else {
-        std::fprintf(stderr, "%s %s did not end within %.0f s%s%s\n", tag_.c_str(), test_.c_str(), limit_.count(),
-                     failures_.empty() ? "" : "; its failures so far:\n", failures_.c_str());
+        std::fprintf(stderr, "%s %s did not end within %.0f s%s%s\n", tag_.c_str(), test_.c_str(),
+                     limit_.count(), failures_.empty() ? "" : "; its failures so far:\n", failures_.c_str());
         std::fflush(nullptr);
         _exit(124);
       }
@@ -154,7 +156,8 @@ class RankListener : public testing::EmptyTestEventListener {
     }
     if (total == 0) return false;
     std::string all(rank_ == 0 ? total : 0, '\0');
-    MPI_Gatherv(failures_.data(), size, MPI_CHAR, all.data(), sizes.data(), starts.data(), MPI_CHAR, 0, comm_);
+    MPI_Gatherv(failures_.data(), size, MPI_CHAR, all.data(), sizes.data(), starts.data(), MPI_CHAR, 0,
+                comm_);
     if (rank_ == 0) std::fputs(all.c_str(), stdout);
     return true;
   }

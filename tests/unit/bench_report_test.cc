@@ -1,12 +1,12 @@
 // The bench report: statistics from an example worked out by hand.
 #include "report/bench_report.h"
 
-#include "plan/planner.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "plan/planner.h"
 
 namespace slabload {
 namespace {

@@ -1,5 +1,5 @@
 // The even split of a checkpoint over ranks.
-#include "exec/byte_share.h"
+#include "plan/byte_share.h"
 
 #include <gtest/gtest.h>
 

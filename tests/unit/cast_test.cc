@@ -252,6 +252,22 @@ TEST(Cast, ManyAtOnceEqualOneByOne) {
   EXPECT_EQ(out.back(), 0xdeadbeef);
 }
 
+// Between bf16 and f32 there is a short way, which must give what the general way gives.
+TEST(Cast, TheShortWaysAgreeWithTheGeneralWay) {
+  CastRule widen = cast_rule(DType::bf16, DType::f32), round = cast_rule(DType::f32, DType::bf16);
+  EXPECT_EQ(widen.way, CastRule::Way::bf16_to_f32);
+  EXPECT_EQ(round.way, CastRule::Way::f32_to_bf16);
+  std::mt19937_64 random(13);
+  for (std::uint64_t upper = 0; upper < 65536; ++upper) {
+    ASSERT_EQ(cast_bits(upper, widen), cast_general(upper, widen));
+    for (std::uint64_t lower : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      ASSERT_EQ(cast_bits(upper << 16 | lower, round), cast_general(upper << 16 | lower, round));
+    }
+    std::uint64_t any = random() & 0xffffffff;
+    ASSERT_EQ(cast_bits(any, round), cast_general(any, round));
+  }
+}
+
 TEST(Cast, TheSameTypeKeepsEveryBit) {
   for (std::uint64_t bits : {0x7fa00001ull, 0xffffffffull, 0x80000000ull}) {
     EXPECT_EQ(cast_one(DType::f32, DType::f32, bits), bits);

@@ -263,15 +263,31 @@ TEST(CliOptions, WhatThisVersionLacksIsRefusedAsSuch) {
   EXPECT_THAT(refusal({"load", "m", "--strategy", "linear"}),
               AllOf(HasSubstr("linear"), HasSubstr("not part of this version")));
   EXPECT_THAT(refusal({"bench", "m", "--strategies", "slab,linear"}), HasSubstr("not part of this version"));
-  EXPECT_THAT(refusal({"load", "m", "--device", "cuda"}), HasSubstr("no CUDA backend"));
-  EXPECT_THAT(refusal({"load", "m", "--fabric", "nccl"}), HasSubstr("no NCCL backend"));
   for (const char* layout : {"tp", "fsdp2+tp", "fsdp1", "zero3"}) {
     EXPECT_THAT(refusal({"load", "m", "--layout", layout}), HasSubstr("not part of this version"));
   }
-  EXPECT_THAT(refusal({"load", "m", "--timeline", "t.json"}),
+  EXPECT_THAT(refusal({"bench", "m", "--timeline", "t.json"}),
               HasSubstr("--timeline is not part of this version"));
   EXPECT_THAT(refusal({"bench", "m", "--sweep", "staging=1"}),
               HasSubstr("--sweep is not part of this version"));
+}
+
+TEST(CliOptions, DeviceFabricAndSlots) {
+  EXPECT_THAT(refusal({"load", "m", "--device", "gpu"}), HasSubstr("'gpu' is not auto, host or cuda"));
+  EXPECT_THAT(refusal({"load", "m", "--fabric", "ucx"}), HasSubstr("'ucx' is not auto, mpi or nccl"));
+  EXPECT_THAT(refusal({"load", "m", "--slots", "0"}), HasSubstr("from 1 to 16"));
+  EXPECT_THAT(refusal({"load", "m", "--slots", "17"}), HasSubstr("from 1 to 16"));
+  for (const char* bytes : {"0", "4095", "5000", "1GiB", "2KiB"}) {
+    EXPECT_THAT(refusal({"load", "m", "--slot-bytes", bytes}), HasSubstr("multiple of 4KiB below 1GiB"))
+        << bytes;
+  }
+  RunOptions options = parse_command_line({"load", "m", "--device", "cuda", "--fabric", "nccl", "--slots",
+                                           "3", "--slot-bytes", "8MiB"})
+                           .options;
+  EXPECT_EQ(options.device, "cuda");
+  EXPECT_EQ(options.fabric, "nccl");
+  EXPECT_EQ(options.slots, 3u);
+  EXPECT_EQ(options.slot_bytes, 8u << 20);
 }
 
 TEST(CliOptions, EachVerbTakesItsOwnOptionsOnly) {

@@ -38,6 +38,8 @@ LoadReport example() {
   r.selected_bytes = 600;
   r.rounds = 4;
   r.staging_budget = 64 << 20;
+  r.slots = 4;
+  r.slot_bytes = 16 << 20;
   r.bound_s = 2;
   r.per_rank.resize(3);
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -59,6 +61,12 @@ LoadReport example() {
     s.staging_peak = 1000 * (3 - i);
     s.rss_peak = i == 1 ? 9000000 : 5000000 + i;
     s.device_peak = 7 * i;
+    s.moving_s = i == 0 ? 0 : 2 * k;  // 0, 4, 6
+    s.hidden_s = i == 0 ? 0 : 3;      // 3 of 4 on rank 1, 3 of 6 on rank 2: 6 of 10 together
+    s.wait_s = 0.5 * k;
+    s.fabric_bytes = 2000000 + i;
+    s.ring_slots = i;
+    s.ring_slot_bytes = 4000000;
     s.datasets_opened = 2;
   }
   return r;
@@ -76,7 +84,9 @@ TEST(LoadReport, JsonHasTheDocumentedKeysAndNoOthers) {
       "shard_bytes_max", "rss_peak_bytes_max", "rss_peak_rank", "rss_peak_bytes", "device_peak_bytes_max",
       "total_s", "bound_s", "over_bound", "phases",
       // further ones
-      "startup_s", "memory_s", "datasets_opened", "notes", "wrong_tensors"};
+      "fabric_bytes_max", "pinned_bytes_max", "staging_slots", "staging_slot_bytes", "hidden_share",
+      "hidden_share_min", "hidden_share_min_rank", "moving_s_max", "hidden_s_max", "wait_s_max", "startup_s",
+      "memory_s", "datasets_opened", "notes", "wrong_tensors"};
   EXPECT_EQ(keys, documented);
 }
 
@@ -105,6 +115,16 @@ TEST(LoadReport, JsonHoldsTheNumbers) {
   EXPECT_EQ(json["rss_peak_rank"], 1);
   EXPECT_EQ(json["rss_peak_bytes"], (Json{5000000, 9000000, 5000002}));
   EXPECT_EQ(json["device_peak_bytes_max"], 14);
+  EXPECT_EQ(json["fabric_bytes_max"], 2000002);
+  EXPECT_EQ(json["pinned_bytes_max"], 8000000);
+  EXPECT_EQ(json["staging_slots"], 4);
+  EXPECT_EQ(json["staging_slot_bytes"], 16777216);
+  EXPECT_DOUBLE_EQ(json["hidden_share"], 0.6);
+  EXPECT_DOUBLE_EQ(json["hidden_share_min"], 0.5);
+  EXPECT_EQ(json["hidden_share_min_rank"], 2);
+  EXPECT_DOUBLE_EQ(json["moving_s_max"], 6);
+  EXPECT_DOUBLE_EQ(json["hidden_s_max"], 3);
+  EXPECT_DOUBLE_EQ(json["wait_s_max"], 1.5);
   EXPECT_DOUBLE_EQ(json["total_s"], 6);
   EXPECT_DOUBLE_EQ(json["bound_s"], 2);
   EXPECT_DOUBLE_EQ(json["over_bound"], 3);
@@ -165,9 +185,40 @@ TEST(LoadReport, NothingSelectedDividesByNothing) {
   EXPECT_THAT(to_text(r), Not(HasSubstr("nan")));
 }
 
+TEST(LoadReport, WhereNothingMovesNothingIsHidden) {
+  LoadReport r = example();
+  r.per_rank.resize(1);  // the rank that neither copied nor filled
+  EXPECT_FALSE(r.hidden_share());
+  EXPECT_FALSE(r.hidden_share_min());
+  Json json = Json::parse(to_json(r));
+  EXPECT_TRUE(json["hidden_share"].is_null());
+  EXPECT_TRUE(json["hidden_share_min"].is_null());
+  EXPECT_TRUE(json["hidden_share_min_rank"].is_null());
+  EXPECT_THAT(to_text(r), HasSubstr("# copies and fills hidden      -\n"));
+}
+
+TEST(LoadReport, NothingHiddenIsAShareOfZero) {
+  LoadReport r = example();
+  for (RankStats& s : r.per_rank) s.hidden_s = 0;
+  EXPECT_EQ(r.hidden_share(), 0);
+  EXPECT_EQ(r.hidden_share_min()->rank, 1u);  // the first of those that moved something
+  EXPECT_THAT(to_text(r), HasSubstr("hidden      0.0% of their time behind reads"));
+}
+
+TEST(LoadReport, HostLoadsHaveNoDeviceLines) {
+  LoadReport r = example();
+  EXPECT_THAT(to_text(r), HasSubstr("device memory"));
+  for (RankStats& s : r.per_rank) s.device_peak = s.fabric_bytes = s.ring_slots = s.ring_slot_bytes = 0;
+  EXPECT_THAT(to_text(r), Not(HasSubstr("device memory")));
+  EXPECT_THAT(to_text(r), Not(HasSubstr("pinned")));
+  EXPECT_EQ(Json::parse(to_json(r))["pinned_bytes_max"], 0);
+  r.slots = 0;
+  EXPECT_THAT(to_text(r), Not(HasSubstr("# slots")));
+}
+
 TEST(LoadReport, JsonHasTheSameKeysOnOneRank) {
   LoadReport one = example();
-  one.per_rank.resize(1);
+  one.per_rank.erase(one.per_rank.begin(), one.per_rank.begin() + 2);
   one.wrong.clear();
   Json a = Json::parse(to_json(example())), b = Json::parse(to_json(one));
   for (const auto& [key, value] : a.items()) EXPECT_EQ(b[key].type_name(), value.type_name()) << key;
@@ -199,10 +250,27 @@ TEST(LoadReport, TextHasCommentsTableFiguresAndWrongLast) {
   EXPECT_THAT(rows[2], HasSubstr(" 600 "));
   EXPECT_THAT(rows[6], HasSubstr("total"));
   for (const char* part :
-       {"# slabload    1.2.3", "model.h5", "3 on 2 hosts, 2 per node", "dp_shard=3", "slab: the default",
-        "a=1, b=2", "3 tensors narrowed", "(GB/s)", "read amplification           1.000",
-        "largest read share / mean    1.500", "9.000 MB on rank 1", "64 MiB", "3.00 (bound 2.0000 s)",
-        "3 of 5 (1 unverified)", "# wrong bad: crc64 0000000000000001, expected 995dc9bbdf1939fa"}) {
+       {"# slabload    1.2.3",
+        "model.h5",
+        "3 on 2 hosts, 2 per node",
+        "dp_shard=3",
+        "slab: the default",
+        "a=1, b=2",
+        "3 tensors narrowed",
+        "(GB/s)",
+        "read amplification           1.000",
+        "largest read share / mean    1.500",
+        "9.000 MB on rank 1",
+        "64 MiB",
+        "3.00 (bound 2.0000 s)",
+        "copies and fills hidden      60.0% of their time behind reads, all ranks together; least 50.0% on "
+        "rank 2",
+        "waiting for slots and fills  1.5000 s (slowest rank)",
+        "slots of the staging         4 of 16 MiB",
+        "device memory per rank  14 B of shards and scratch, 2.000 MB of the fabric besides",
+        "pinned memory per rank       8.000 MB",
+        "3 of 5 (1 unverified)",
+        "# wrong bad: crc64 0000000000000001, expected 995dc9bbdf1939fa"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("baseline")));

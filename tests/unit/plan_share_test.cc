@@ -123,8 +123,8 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
                    6.5);
 }
 
-// With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from every rank would
-// take hours here.
+// With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from
+// every rank would take hours here.
 TEST(Simulate, TakesManyMoreRanksThanBytes) {
   TensorIndex index = parse_table("a\tbf16\t8,16\nb\tf32\t7\nc\tbf16\t64,64\nd\tf32\t3,3\n", "small");
   Layout layout = Layout::preset("fsdp2", Mesh({{"dp_shard", 200'000}}));

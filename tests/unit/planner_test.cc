@@ -59,6 +59,15 @@ std::string expected_shard(const RandomCase& c, std::size_t t, std::uint64_t ran
   return out;
 }
 
+// What the help says of the slots: on a GPU 4 of 1/16 of the budget, whole pages up to 16 MiB, and one more
+// to convert in; on the host one of 1/8, from 64 KiB to 8 MiB, if something is converted.
+std::uint64_t beside_the_rounds(const PlanParams& params, bool converts) {
+  if (!params.pinned) return converts ? std::clamp<std::uint64_t>(params.staging / 8, 65536, 8388608) : 0;
+  std::uint64_t slot = std::clamp<std::uint64_t>(params.staging / 16 / 4096 * 4096, 4096, 16777216);
+  if (params.slot_bytes != 0) slot = params.slot_bytes;
+  return (params.slots == 0 ? 4 : params.slots) * slot + (converts ? slot : 0);
+}
+
 void expect_right(const RandomCase& c, const std::vector<LoadPlan>& plans) {
   Run run = run_plans(c.index, plans);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
@@ -83,8 +92,12 @@ void expect_right(const RandomCase& c, const std::vector<LoadPlan>& plans) {
   for (const TensorMeta& t : c.index.tensors) converts |= expected_dtype(t, c.params) != t.dtype;
   for (const LoadPlan& plan : plans) {
     ASSERT_EQ(plan.keep_bytes, 0u);
-    ASSERT_LE(plan.stage_bytes * plan.slots + (converts ? conversion_scratch(c.params.staging) : 0),
-              c.params.staging);
+    ASSERT_LE(plan.stage_bytes * plan.slots + beside_the_rounds(c.params, converts), c.params.staging);
+    std::uint64_t rounds = c.params.pinned || c.params.slots == 0 ? 2 : c.params.slots;
+    ASSERT_LE(plan.slots, rounds);
+    if (!c.params.pinned && c.params.slot_bytes != 0) {
+      ASSERT_LE(plan.stage_bytes, c.params.slot_bytes);
+    }
   }
 }
 
@@ -335,6 +348,26 @@ TEST(SlabPlanner, TakesSixteenMeshAxes) {
   }
 }
 
+TEST(SlabPlanner, NamesTheSlotThatItNeeds) {
+  TensorIndex index;
+  index.tensors = {plain_tensor("columns", DType::f64, Shape{900, 2000})};
+  Layout layout = Layout::from_json(R"j({"rules": [{"match": "*", "placements": {"tp": "S(1)"}}]})j",
+                                    "r.json", Mesh({{"tp", 3}}), 3);
+  PlanParams params;
+  params.slot_bytes = 4096;
+  Error refused = thrown_error([&] { Planner::make(index, layout, params); });
+  EXPECT_EQ(refused.status(), Status::usage);
+  ASSERT_THAT(refused.message(),
+              HasSubstr("--slot-bytes 4 KiB: too small for this plan, which needs slots of "));
+  // The number that it names works, and is not far from being the least.
+  const std::uint64_t needed = std::stoull(refused.message().substr(refused.message().find("slots of ") + 9));
+  params.slot_bytes = needed;
+  EXPECT_EQ(plans_of(index, layout, params)[0].slots, 2u);
+  params.slot_bytes = needed - 1;
+  EXPECT_THAT(thrown_error([&] { Planner::make(index, layout, params); }).message(),
+              HasSubstr("--slot-bytes"));
+}
+
 TEST(Planner, NamesAStrategyThatThereIsNot) {
   RandomCase c = random_case(1);
   c.params.strategy = "fastest";
@@ -347,7 +380,7 @@ TEST(Planner, EveryStrategySaysWhy) {
   RandomCase c = random_case(1);
   for (const char* strategy : {"slab", "rank0-broadcast", "rank0-full", "every-rank"}) {
     c.params.strategy = strategy;
-    c.params.staging = 1 << 20;
+    c.params.staging = 64 << 20;
     Layout layout = c.layout();
     std::string why = Planner::make(c.index, layout, c.params)->why();
     EXPECT_FALSE(why.empty());

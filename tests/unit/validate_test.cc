@@ -38,6 +38,9 @@ const std::vector<Subject>& subjects() {
       s.c.params.min_read = std::min<std::uint64_t>(s.c.params.min_read, 1000);
       Layout layout = s.c.layout();
       try {
+        // What is broken below is broken in plans of the usual two rounds under way.
+        s.c.params.pinned = false;
+        s.c.params.slots = s.c.params.slot_bytes = 0;
         auto planner = Planner::make(s.c.index, layout, s.c.params);
         for (std::uint64_t rank = 0; rank < s.c.ranks(); ++rank) s.plans.push_back(planner->plan(rank));
       } catch (const Error&) {

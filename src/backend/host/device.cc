@@ -11,6 +11,10 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/narrow.h"
+#include "base/stopwatch.h"
+#include "tensor/box_checksum.h"
+#include "tensor/cast.h"
+#include "tensor/relayout.h"
 
 namespace slabload::host {
 namespace {
@@ -58,6 +62,10 @@ std::unique_ptr<DeviceMemory> HostDevice::allocate(std::uint64_t bytes, const ch
   return std::make_unique<MappedMemory>(bytes, purpose);
 }
 
+std::unique_ptr<DeviceMemory> HostDevice::allocate_staging(std::uint64_t bytes, const char* purpose) {
+  return allocate(bytes, purpose);
+}
+
 void HostDevice::prepare(std::byte* data, std::uint64_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   // Whole small pages that lie within: the edges are left to whoever writes them.
@@ -72,47 +80,38 @@ void HostDevice::prepare(std::byte* data, std::uint64_t bytes) {
 #endif
 }
 
+void HostDevice::copy_in(const std::byte* host, std::byte* to, std::uint64_t bytes) {
+  if (bytes > 0) std::memcpy(to, host, bytes);
+}
+
+void HostDevice::copy_out(const std::byte* from, std::byte* host, std::uint64_t bytes) {
+  if (bytes > 0) std::memcpy(host, from, bytes);
+}
+
+void HostDevice::cast(DType from, DType to, const std::byte* in, std::uint64_t count, std::byte* out) {
+  if (count > 0) cast_elements(from, to, in, count, out);
+}
+
 void HostDevice::copy_box(std::uint32_t element_size, const Box& box, const std::byte* from,
                           const Box& from_box, std::byte* to, const Box& to_box) {
-  std::size_t ndim = box.ndim();
-  if (ndim == 0) {
-    std::memcpy(to, from, element_size);
-    return;
-  }
-  if (box.empty()) return;
-  // The run: trailing dimensions that all three take whole, and one more.
-  std::size_t d = ndim;
-  std::uint64_t run = element_size;
-  while (d > 0) {
-    --d;
-    run *= box.extent[d];
-    if (box.extent[d] != from_box.extent[d] || box.extent[d] != to_box.extent[d]) break;
-  }
-  Dims from_stride(ndim, element_size);
-  Dims to_stride(ndim, element_size);
-  for (std::size_t i = ndim - 1; i-- > 0;) {
-    from_stride[i] = from_stride[i + 1] * from_box.extent[i + 1];
-    to_stride[i] = to_stride[i + 1] * to_box.extent[i + 1];
-  }
-  for (std::size_t i = 0; i < ndim; ++i) {
-    from += (box.start[i] - from_box.start[i]) * from_stride[i];
-    to += (box.start[i] - to_box.start[i]) * to_stride[i];
-  }
-  Dims at(ndim, 0);
-  for (;;) {
-    std::memcpy(to, from, run);
-    std::size_t i = d;
-    for (;;) {
-      if (i == 0) return;
-      --i;
-      from += from_stride[i];
-      to += to_stride[i];
-      if (++at[i] < box.extent[i]) break;
-      from -= from_stride[i] * box.extent[i];
-      to -= to_stride[i] * box.extent[i];
-      at[i] = 0;
-    }
-  }
+  relayout(make_relayout(element_size, box, from_box, to_box), from, to);
+}
+
+void HostDevice::checksum_box(const Shape& shape, const Box& box, std::uint32_t element_size,
+                              const std::byte* data, std::byte* sum) {
+  std::uint64_t crc = box_checksum(shape, box, element_size, data);
+  std::memcpy(sum, &crc, sizeof crc);
+}
+
+Mark HostDevice::mark() {
+  marked_s_[next_ % kMarks] = now_s();
+  return next_++;
+}
+
+std::optional<double> HostDevice::passed(Mark mark) {
+  if (mark >= next_ || next_ - mark > kMarks)
+    fail(Status::internal, "mark {} of {} is not kept", mark, next_);
+  return marked_s_[mark % kMarks];
 }
 
 std::uint64_t peak_resident_bytes() {

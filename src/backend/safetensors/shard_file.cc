@@ -114,7 +114,8 @@ void check_names(const std::vector<ShardTensor>& tensors, const std::string& pat
 }  // namespace
 
 void write_shard_file(const std::string& path, const std::vector<ShardTensor>& tensors,
-                      const std::map<std::string, std::string>& metadata, bool replace) {
+                      const std::map<std::string, std::string>& metadata, bool replace,
+                      const ShardView& view) {
   struct stat s;
   if (!replace && ::lstat(path.c_str(), &s) == 0) {
     fail(Status::file, "{}: exists already; it is not replaced", printable(path));
@@ -134,7 +135,17 @@ void write_shard_file(const std::string& path, const std::vector<ShardTensor>& t
     at += size;
   };
   write(header.data(), header.size());
-  for (const ShardTensor* t : order) write(t->data, bytes_of(*t));
+  for (const ShardTensor* t : order) {
+    const std::uint64_t bytes = bytes_of(*t);
+    if (!view) {
+      write(t->data, bytes);
+      continue;
+    }
+    for (std::uint64_t done = 0; done < bytes; done += kShardPiece) {
+      std::uint64_t piece = std::min(kShardPiece, bytes - done);
+      write(view(static_cast<const std::byte*>(t->data) + done, piece), piece);
+    }
+  }
   temporary.publish(path, replace);
 }
 

@@ -1,10 +1,20 @@
-#include "exec/byte_share.h"
-
-#include <algorithm>
+#include "plan/byte_share.h"
 
 #include "base/narrow.h"
 
 namespace slabload {
+namespace {
+
+std::uint64_t row_of(const TensorMeta& tensor) {
+  return tensor.shape.ndim() == 0 ? 1 : tensor.shape.elements_from(1);
+}
+
+// Elements that one rank takes together: a row of filtered chunks, or one element.
+std::uint64_t grain_of(const TensorMeta& tensor) {
+  return tensor.filtered() ? std::max<std::uint64_t>(1, tensor.chunk[0] * row_of(tensor)) : 1;
+}
+
+}  // namespace
 
 std::vector<SharePart> byte_share(const TensorIndex& index, int rank, int ranks) {
   const std::uint64_t total = index.total_bytes();
@@ -17,15 +27,25 @@ std::vector<SharePart> byte_share(const TensorIndex& index, int rank, int ranks)
   for (std::size_t i = 0; i < index.tensors.size() && start < to; ++i) {
     const TensorMeta& t = index.tensors[i];
     const std::uint64_t bytes = t.bytes();
-    // A cut inside an element goes to its front, on both of the ranks that it parts.
+    const std::uint64_t grain = grain_of(t);
+    // A cut inside a grain goes to its front, on both of the ranks that it parts.
     auto element = [&](std::uint64_t cut) {
-      return std::min(cut - std::min(cut, start), bytes) / dtype_size(t.dtype);
+      if (cut >= start + bytes) return t.elements();
+      return (cut - std::min(cut, start)) / dtype_size(t.dtype) / grain * grain;
     };
     FlatRange range{element(from), element(to)};
     if (!range.empty()) share.push_back({i, range});
     start += bytes;
   }
   return share;
+}
+
+std::uint64_t piece_elements(const TensorMeta& tensor, std::uint64_t bytes) {
+  std::uint64_t most = std::max<std::uint64_t>(1, bytes / dtype_size(tensor.dtype));
+  for (std::uint64_t unit : {row_of(tensor), grain_of(tensor)}) {
+    if (unit != 0 && most >= unit) most = most / unit * unit;
+  }
+  return most;
 }
 
 std::uint64_t share_bytes(const TensorIndex& index, const std::vector<SharePart>& share) {

@@ -1,0 +1,12 @@
+// The versions of the libraries that all ranks have to share.
+#pragma once
+
+#include "backend/control.h"
+
+namespace slabload::nccl {
+
+// Compares NCCL and the CUDA runtime of every rank with rank 0's. Throws Status::peer, agreed, naming a rank
+// that differs and both versions. Collective.
+void check_versions(Control& control);
+
+}  // namespace slabload::nccl

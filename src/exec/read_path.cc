@@ -1,0 +1,190 @@
+#include "exec/read_path.h"
+
+#include <algorithm>
+
+#include "base/narrow.h"
+#include "tensor/box_checksum.h"
+#include "tensor/cast.h"
+
+namespace slabload {
+
+ReadPath::ReadPath(LoadRun& run)
+    : run_(run),
+      host_(run.parts.device.host_accessible()),
+      pool_(
+          run.parts.device, run.options.staging.slots, run.options.staging.slot_bytes,
+          [&run](Mark mark) {
+            double before = now_s();
+            run.parts.monitor.at("copy (waiting for a staging slot)", nullptr);
+            run.wait([&] { return run.parts.device.passed(mark).has_value(); });
+            run.stats.copy_s += now_s() - before;
+          },
+          [this](Span span, std::uint64_t bytes) {
+            if (!host_) run_.timeline.add(Phase::copy, kNoTensor, span.begin_s, span.end_s, bytes);
+          }),
+      scratch_(run.parts.device.allocate(run.options.staging.scratch, "the conversion scratch")) {}
+
+void ReadPath::read(const Round& round, std::size_t number) {
+  std::size_t next = 0;
+  for (std::size_t step = 0; step < round.steps.size(); ++step) {
+    std::uint32_t t = round.steps[step].tensor;
+    in_collective_ = run_.parts.storage.collective(run_.tensor(t)) && !run_.converts(t);
+    if (in_collective_) {
+      read_step(round, step, next, number);
+      continue;
+    }
+    for (; next < round.reads.size() && round.reads[next].step == step; ++next) {
+      read_item(round.reads[next], run_.at(round.reads[next].to, number));
+    }
+  }
+  in_collective_ = false;
+}
+
+void ReadPath::read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t number) {
+  std::uint32_t t = round.steps[step].tensor;
+  const TensorMeta& tensor = run_.tensor(t);
+  for (std::uint32_t call = 0; call < round.steps[step].calls; ++call) {
+    const bool mine = next < round.reads.size() && round.reads[next].step == step;
+    const ReadItem* item = mine ? &round.reads[next++] : nullptr;
+    const std::uint64_t bytes = mine ? item->box.elements() * dtype_size(tensor.dtype) : 0;
+    std::byte* out = mine ? run_.at(item->to, number) : nullptr;
+    std::byte* landing = !mine || in_place(t) ? out : pool_.acquire(bytes);
+    if (mine && in_place(t)) run_.prepare(out, bytes);
+    run_.parts.monitor.waiting("read (collective)", &tensor.name);
+    {
+      PhaseTimer timer(run_, Phase::read, run_.stats.read_s, t, bytes);
+      run_.parts.storage.read_collective(tensor, mine ? &item->box : nullptr, landing);
+    }
+    if (!mine) continue;
+    take_in(t, item->box, landing);
+    if (!in_place(t)) deliver(t, item->box, landing, out);
+  }
+}
+
+namespace {
+
+// Calls visit(box) for the pieces of `outer`, in its order, of at most `limit` elements: whole rows, and
+// whole rows of filtered chunks, where these are not more than `most`, so that a piece is one box and a chunk
+// is decoded once.
+template <typename Visit>
+void for_each_part(const TensorMeta& tensor, const Box& outer, std::uint64_t limit, std::uint64_t most,
+                   Visit&& visit) {
+  const std::uint64_t total = outer.elements();
+  if (limit >= total) {
+    visit(outer);
+    return;
+  }
+  std::uint64_t row = 1;
+  for (std::size_t d = 1; d < outer.ndim(); ++d) row *= outer.extent[d];
+  const std::uint64_t band = tensor.filtered() ? row * tensor.chunk[0] : row;
+  std::uint64_t piece = std::max<std::uint64_t>(1, limit);
+  if (piece >= band) {
+    piece = piece / band * band;
+  } else if (tensor.filtered() && band <= most) {
+    piece = band;
+  } else if (piece > row) {
+    piece = piece / row * row;
+  }
+  for (std::uint64_t begin = 0; begin < total; begin += piece) {
+    for (const Box& box : flat_boxes_in(outer, {begin, std::min(total, begin + piece)})) visit(box);
+  }
+}
+
+}  // namespace
+
+void ReadPath::read_item(const ReadItem& item, std::byte* out) {
+  const std::uint32_t t = item.tensor;
+  const TensorMeta& tensor = run_.tensor(t);
+  const std::uint64_t size = dtype_size(tensor.dtype);
+  if (in_place(t)) {
+    read_box(t, item.box, out);
+    return;
+  }
+  auto through_slot = [&](const Box& box) {
+    std::byte* slot = pool_.acquire(box.elements() * size);
+    read_box(t, box, slot);
+    deliver(t, box, slot, out);
+    out += box.elements() * dtype_size(run_.plan.dtypes[t]);
+  };
+  for_each_part(tensor, item.box, pool_.slot_bytes() / size, pool_.capacity() / size, through_slot);
+}
+
+void ReadPath::read_box(std::uint32_t t, const Box& whole, std::byte* landing) {
+  const TensorMeta& tensor = run_.tensor(t);
+  const std::uint64_t size = dtype_size(tensor.dtype);
+  auto read = [&](const Box& box) {
+    const std::uint64_t bytes = box.elements() * size;
+    if (in_place(t)) run_.prepare(landing, bytes);
+    run_.parts.monitor.at("read", &tensor.name);
+    {
+      PhaseTimer timer(run_, Phase::read, run_.stats.read_s, t, bytes);
+      run_.parts.storage.read(tensor, box, landing);
+    }
+    take_in(t, box, landing);
+    landing += bytes;
+    run_.parts.fabric.progress();
+  };
+  for_each_part(tensor, whole, run_.options.read_piece / size, UINT64_MAX, read);
+}
+
+// What follows a read, while its bytes are in cache: byte order and checksum. `landed` holds `box` as it is
+// stored.
+void ReadPath::take_in(std::uint32_t t, const Box& box, std::byte* landed) {
+  const TensorMeta& tensor = run_.tensor(t);
+  const std::uint32_t size = dtype_size(tensor.dtype);
+  const std::uint64_t bytes = box.elements() * size;
+  if (tensor.big_endian && size > 1) {
+    PhaseTimer timer(run_, Phase::copy, run_.stats.copy_s, t, bytes);
+    swap_bytes(landed, box.elements(), size);
+  }
+  // What was never written has no bytes in the file that a checksum could be of.
+  if (run_.options.verify != VerifyMode::none && tensor.storage != StorageKind::fill) {
+    PhaseTimer timer(run_, Phase::verify, run_.stats.verify_s, t, bytes);
+    std::uint64_t sum = box_checksum(tensor.shape, box, size, landed);
+    run_.stored_crc[t] ^= sum;
+    run_.stats.verify_bytes += bytes;
+    if (!run_.final_crc.empty()) run_.final_crc[t] ^= run_.converts(t) ? final_checksum(t, box, landed) : sum;
+  }
+  run_.advance(bytes);
+}
+
+// The host's own conversion says what the device has to arrive at.
+std::uint64_t ReadPath::final_checksum(std::uint32_t t, const Box& box, const std::byte* landed) const {
+  const TensorMeta& tensor = run_.tensor(t);
+  const DType final = run_.plan.dtypes[t];
+  alignas(8) std::byte buffer[32 << 10];
+  const std::uint64_t piece = sizeof buffer / dtype_size(final);
+  std::uint64_t sum = 0;
+  for (std::uint64_t begin = 0; begin < box.elements(); begin += piece) {
+    for (const Box& part : flat_boxes_in(box, {begin, std::min(box.elements(), begin + piece)})) {
+      cast_elements(tensor.dtype, final, landed, part.elements(), buffer);
+      sum ^= box_checksum(tensor.shape, part, dtype_size(final), buffer);
+      landed += part.elements() * dtype_size(tensor.dtype);
+    }
+  }
+  return sum;
+}
+
+// From a slot to the final place.
+void ReadPath::deliver(std::uint32_t t, const Box& box, std::byte* landed, std::byte* out) {
+  const DType stored = run_.tensor(t).dtype;
+  const DType final = run_.plan.dtypes[t];
+  const std::uint64_t count = box.elements();
+  const std::uint64_t final_bytes = count * dtype_size(final);
+  Device& device = run_.parts.device;
+  run_.stats.copy_bytes += final_bytes;
+  pool_.begin_copies();
+  if (host_) {
+    run_.prepare(out, final_bytes);
+    PhaseTimer timer(run_, Phase::copy, run_.stats.copy_s, t, final_bytes);
+    device.cast(stored, final, landed, count, out);
+  } else if (stored == final) {
+    device.copy_in(landed, out, final_bytes);
+  } else {
+    device.copy_in(landed, scratch_->data(), count * dtype_size(stored));
+    device.cast(stored, final, scratch_->data(), count, out);
+  }
+  pool_.release();
+}
+
+}  // namespace slabload

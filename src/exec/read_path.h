@@ -1,0 +1,40 @@
+// The way of bytes from a file to their place: read, byte order, checksum, conversion, copy.
+#pragma once
+
+#include "exec/load_run.h"
+#include "exec/staging_pool.h"
+
+namespace slabload {
+
+class ReadPath {
+ public:
+  // Allocates the slots and the scratch. `run` outlives it.
+  explicit ReadPath(LoadRun& run);
+
+  // Reads what the round has for this rank; copies may still be under way afterwards. Collective if the
+  // storage reads collectively. Throws an Error that is this rank's alone; sets in_collective() if the others
+  // are then stuck inside the same collective call.
+  void read(const Round& round, std::size_t number);
+  bool in_collective() const { return in_collective_; }
+
+  // Waits until every copy has ended.
+  void drain() { pool_.drain(); }
+
+ private:
+  void read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t number);
+  void read_item(const ReadItem& item, std::byte* out);
+  void read_box(std::uint32_t tensor, const Box& box, std::byte* landing);
+  void take_in(std::uint32_t tensor, const Box& box, std::byte* landed);
+  void deliver(std::uint32_t tensor, const Box& box, std::byte* landed, std::byte* out);
+  std::uint64_t final_checksum(std::uint32_t tensor, const Box& box, const std::byte* landed) const;
+  // True if a tensor's reads land in their final place.
+  bool in_place(std::uint32_t tensor) const { return host_ && !run_.converts(tensor); }
+
+  LoadRun& run_;
+  const bool host_;
+  StagingPool pool_;
+  std::unique_ptr<DeviceMemory> scratch_;
+  bool in_collective_ = false;
+};
+
+}  // namespace slabload
