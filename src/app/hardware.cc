@@ -120,8 +120,12 @@ std::unique_ptr<Fabric> Hardware::fabric() {
 #if SLABLOAD_CUDA
   if (gpu_) {
     std::shared_ptr<Device> gpu = device();
-    return std::make_unique<nccl::NcclFabric>(session_.control(), static_cast<cuda::CudaDevice&>(*gpu),
-                                              nccl::NcclOptions{});
+    std::unique_ptr<Fabric> fabric;
+    together(session_.control(), [&] {
+      fabric = std::make_unique<nccl::NcclFabric>(session_.control(), static_cast<cuda::CudaDevice&>(*gpu),
+                                                  nccl::NcclOptions{});
+    });
+    return fabric;
   }
 #endif
   return std::make_unique<mpi::MpiFabric>(session_.world());

@@ -226,8 +226,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   LoaderOptions loader_options;
   loader_options.verify = verify;
   together(control, [&] {
+    planner = Planner::make(index_, *layout_, params);  // says what a budget lacks
     loader_options.staging = checked_split(params, converts_any(index_, params.cast));
-    planner = Planner::make(index_, *layout_, params);
     out.plan = planner->plan(static_cast<std::uint64_t>(session_.rank()));
   });
   stats.plan_s = lap(Phase::plan);
@@ -287,6 +287,7 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
     moved.received_bytes.add(out.report.per_rank[rank].fill_bytes, rank);
   }
   out.report.bound_s = time_bound(moved, machine_);
+  watchdog.waiting("end (closing the files on all ranks)", nullptr);
   return out;
 }
 

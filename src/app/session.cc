@@ -83,6 +83,12 @@ void Session::watch_peers(const mpi::Comm& node) {
 }
 
 Session::~Session() {
+  try {
+    // Until all ranks are here each watches its neighbours: MPI_Finalize waits for a rank that is dead.
+    if (joined_.get() == MPI_COMM_NULL) control_->barrier();
+  } catch (const Error&) {
+    // The job is over either way.
+  }
   peers_.reset();
   control_.reset();
   if (joined_.get() == MPI_COMM_NULL) MPI_Finalize();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/current_call.h"
 #include "base/error.h"
@@ -50,6 +51,7 @@ void Watchdog::watch() {
   std::uint64_t seen = beats_.load();
   auto since = Clock::now();
   auto interval = std::chrono::duration<double>(std::clamp(timeout_s_ / 8, 0.01, 1.0));
+  std::uint64_t last_call = call_number();
   while (!stop_.wait_for(lock, interval, [this] { return stopping_; })) {
     std::uint64_t now = beats_.load(std::memory_order_acquire);
     if (now != seen) {
@@ -58,14 +60,18 @@ void Watchdog::watch() {
       continue;
     }
     double silent = std::chrono::duration<double>(Clock::now() - since).count();
-    if (silent < (waits_.load() ? timeout_s_ * 1.1 + 1 : timeout_s_)) continue;
-    on_silence_(silence(silent));
+    // Whoever is inside a call does not wait for others, whatever the phase is called; polls are calls too,
+    // but short ones.
+    const std::uint64_t call = call_number();
+    const bool inside = current_call() != nullptr && call == std::exchange(last_call, call);
+    const bool waits = !inside && (waits_.load() || waits_for_others());
+    if (silent < (waits ? timeout_s_ * 1.1 + 1 : timeout_s_)) continue;
+    on_silence_(silence(silent, inside ? current_call() : nullptr));
     return;
   }
 }
 
-std::string Watchdog::silence(double seconds) const {
-  const char* call = current_call();
+std::string Watchdog::silence(double seconds, const char* call) const {
   const std::string* tensor = tensor_.load();
   return fmt::format(
       "no progress for {:.0f} s in phase {}{}{}; ending the job (--timeout sets how long to wait)", seconds,

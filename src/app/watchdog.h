@@ -15,14 +15,17 @@ namespace slabload {
 class Watchdog final : public Monitor {
  public:
   // Calls `on_silence(message)` once, from a thread of its own, if none of the calls below comes for
-  // `timeout_s` seconds; for timeout_s * 1.1 + 1 while this rank is waiting(). The message names the phase,
-  // the tensor, and the C call that does not return (base/current_call.h). `progress` (may be empty) gets
-  // what moved() gets.
+  // `timeout_s` seconds; for timeout_s * 1.1 + 1 while this rank waits for others (waiting(),
+  // base/current_call.h). The message names the phase, the tensor, and the C call that does not return
+  // (base/current_call.h). `progress` (may be empty) gets what moved() gets.
   Watchdog(double timeout_s, std::function<void(const std::string&)> on_silence,
            std::function<void(std::uint64_t, std::uint64_t)> progress = {});
   ~Watchdog() override;
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  // Nothing is passed on to `progress` any more.
+  void end_progress() { progress_ = {}; }
 
   void at(const char* phase, const std::string* tensor) override;
   void waiting(const char* phase, const std::string* tensor) override;
@@ -31,7 +34,7 @@ class Watchdog final : public Monitor {
  private:
   void enter(const char* phase, const std::string* tensor, bool waits);
   void watch();
-  std::string silence(double seconds) const;
+  std::string silence(double seconds, const char* call) const;
 
   const double timeout_s_;
   std::function<void(const std::string&)> on_silence_;

@@ -5,6 +5,7 @@
 namespace slabload {
 
 Status run_load(Session& session, const RunOptions& options) {
+  // Lives longest: what is freed at the end may hang as well.
   auto watchdog = session.watch(options.timeout_s, "load");
   watchdog->at("open", nullptr);
   LoadJob job(session, options);
@@ -14,7 +15,8 @@ Status run_load(Session& session, const RunOptions& options) {
     job.stage_out(loaded, options.stage_out);
   }
   if (!options.timeline.empty()) job.write_timeline(loaded, options.timeline);
-  watchdog.reset();
+  watchdog->end_progress();
+  watchdog->at("end", nullptr);
   together(session.control(), [&] {
     if (!session.is_root()) return;
     if (!options.report.empty()) write_text(options.report, to_json(loaded.report));

@@ -146,8 +146,8 @@ void Loader::end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
   fills.finish_all();
   if (!failure_ && !fills.broken()) {
     try {
-      parts_.monitor.at("copy (waiting for the last copies)", nullptr);
       reads.drain();
+      parts_.monitor.at("copy (waiting for the last copies)", nullptr);
       Mark last = parts_.device.mark();
       ScopedTimer timer(run.stats.copy_s);
       run.wait([&] { return parts_.device.passed(last).has_value(); });

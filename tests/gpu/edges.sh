@@ -111,7 +111,7 @@ expect_status 0
 expect_out '^#wrong 0$'
 load 3 --device cuda --layout replicate --staging $((least - 1))
 expect_status 2
-load 3 --device cuda --slots 3 --slot-bytes 1MiB --staging 3MiB
+load 3 --device cuda --slots 3 --slot-bytes 1MiB --staging 4MiB
 expect_status 0
 load 3 --device cuda --slots 4 --slot-bytes 1MiB --staging 3MiB
 expect_status 2

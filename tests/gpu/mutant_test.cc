@@ -127,9 +127,7 @@ class MutantControl final : public Control {
     if (mutant() == "last_agreement" && monitor_.in("to have ended")) return;
     inner_.agree(mine);
   }
-  void alarm(const Error& mine) override {
-    if (mutant() != "alarm") inner_.alarm(mine);
-  }
+  void alarm(const Error& mine) override { inner_.alarm(mine); }
   std::optional<Error> alarmed() override { return inner_.alarmed(); }
 
  private:
@@ -137,10 +135,12 @@ class MutantControl final : public Control {
   const PhaseMonitor& monitor_;
 };
 
-// Fails on its n-th read.
+// Fails on its n-th read, or at the end, when the files are looked at once more.
 class FailingStorage final : public Storage {
  public:
-  FailingStorage(Storage& inner, int fails_at) : inner_(inner), left_(fails_at) {}
+  static constexpr int kNever = -1, kAtTheEnd = -2;
+  FailingStorage(Storage& inner, int fails_at)
+      : inner_(inner), left_(fails_at), at_the_end_(fails_at == kAtTheEnd) {}
   void read(const TensorMeta& tensor, const Box& box, void* out) override {
     if (left_ >= 0 && left_-- == 0) fail(Status::file, "the disk is gone");
     inner_.read(tensor, box, out);
@@ -149,13 +149,17 @@ class FailingStorage final : public Storage {
     inner_.read_collective(tensor, box, out);
   }
   bool collective(const TensorMeta& tensor) const override { return inner_.collective(tensor); }
-  void check_unchanged() override { inner_.check_unchanged(); }
+  void check_unchanged() override {
+    if (at_the_end_) fail(Status::file, "the disk is gone");
+    inner_.check_unchanged();
+  }
   StorageCounters counters() const override { return inner_.counters(); }
   std::string description() const override { return "failing"; }
 
  private:
   Storage& inner_;
   int left_;
+  bool at_the_end_;
 };
 
 struct Parts {
@@ -214,7 +218,7 @@ TEST(Mutant, LoadsRight) {
   }
 }
 
-// One rank's disk fails, early and in its last round: all ranks have that rank's error.
+// One rank's disk fails, early, in its last round, and after it: all ranks have that rank's error.
 TEST(Mutant, FailsAlike) {
   SharedFolder folder;
   TensorIndex index = write_safetensors(folder, some_tensors());
@@ -225,11 +229,11 @@ TEST(Mutant, FailsAlike) {
     load_on_gpu(index, preset("replicate"), tight(1), storage, VerifyMode::none, 4 << 20, parts.all());
     reads = static_cast<int>(storage.counters().requests);
   }
-  for (int at : {0, reads - 1}) {
+  for (int at : {0, reads - 1, FailingStorage::kAtTheEnd}) {
     Parts parts;
     SafetensorsStorage inner(index);
     const int culprit = parts.control.ranks() - 1;
-    FailingStorage storage(inner, parts.control.rank() == culprit ? at : -1);
+    FailingStorage storage(inner, parts.control.rank() == culprit ? at : FailingStorage::kNever);
     try {
       load_on_gpu(index, preset("replicate"), tight(1), storage, VerifyMode::none, 4 << 20, parts.all());
       ADD_FAILURE() << "no error";

@@ -34,11 +34,13 @@ GpuMemory::GpuMemory(std::byte* data, std::uint64_t bytes, std::shared_ptr<Usage
 }
 
 GpuMemory::~GpuMemory() {
+  CallName scope("cudaFree");
   if (data_ != nullptr) (void)cudaFree(data_);
   usage_->now -= size_;
 }
 
 PinnedMemory::~PinnedMemory() {
+  CallName scope("cudaFreeHost");
   if (data_ != nullptr) (void)cudaFreeHost(data_);
 }
 

@@ -11,11 +11,12 @@
 #include <utility>
 
 #include "backend/device.h"
+#include "base/current_call.h"
 
 namespace slabload::cuda {
 
-// Calls `release` on the handle at the end; a null handle is none.
-template <typename Handle, cudaError_t (*release)(Handle)>
+// Calls `release`, which is called `name`, on the handle at the end; a null handle is none.
+template <typename Handle, cudaError_t (*release)(Handle), const char* name>
 class Owned {
  public:
   Owned() = default;
@@ -26,7 +27,9 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (handle_ != nullptr) (void)release(handle_);
+    if (handle_ == nullptr) return;
+    CallName scope(name);
+    (void)release(handle_);
   }
   Handle get() const { return handle_; }
 
@@ -34,8 +37,10 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
-using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+inline constexpr char kStreamDestroy[] = "cudaStreamDestroy";
+inline constexpr char kEventDestroy[] = "cudaEventDestroy";
+using Stream = Owned<cudaStream_t, cudaStreamDestroy, kStreamDestroy>;
+using Event = Owned<cudaEvent_t, cudaEventDestroy, kEventDestroy>;
 
 // `where` is for the Error that a failure throws. A stream doesn't wait for the default stream.
 Stream make_stream(const std::string& where);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backend/mpi/call.h"
+#include "base/current_call.h"
 #include "base/narrow.h"
 
 namespace slabload::mpi {
@@ -48,10 +49,12 @@ MpiControl::~MpiControl() {
 }
 
 void MpiControl::barrier() {
+  WaitsForOthers scope;
   SLABLOAD_MPI(MPI_Barrier, comm_.get());
 }
 
 std::string MpiControl::broadcast(std::string bytes, int root) {
+  WaitsForOthers scope;
   std::uint64_t size = bytes.size();
   SLABLOAD_MPI(MPI_Bcast, &size, 1, MPI_UINT64_T, root, comm_.get());
   bytes.resize(size);
@@ -63,6 +66,7 @@ std::string MpiControl::broadcast(std::string bytes, int root) {
 }
 
 std::vector<std::string> MpiControl::gather(const std::string& bytes) {
+  WaitsForOthers scope;
   int size = narrow<int>(bytes.size());
   bool root = rank_ == 0;
   std::vector<int> sizes(root ? static_cast<std::size_t>(ranks_) : 0);
@@ -82,6 +86,7 @@ std::vector<std::string> MpiControl::gather(const std::string& bytes) {
 }
 
 void MpiControl::reduce(std::span<std::uint64_t> values, MPI_Op op) {
+  WaitsForOthers scope;
   std::uint64_t piece = kPiece / sizeof(std::uint64_t);
   for (std::uint64_t done = 0; done < values.size(); done += piece) {
     int count = narrow<int>(std::min<std::uint64_t>(piece, values.size() - done));
@@ -94,6 +99,7 @@ std::string MpiControl::told(const Error& error) const {
 }
 
 void MpiControl::agree(const std::optional<Error>& mine) {
+  WaitsForOthers scope;
   int failed = mine ? rank_ : ranks_;
   int first = ranks_;
   SLABLOAD_MPI(MPI_Allreduce, &failed, &first, 1, MPI_INT, MPI_MIN, comm_.get());
