@@ -250,7 +250,7 @@ $(double_programs): $(B)/doubles/%: %.cc $(O)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(double_flags) -MMD -MP -MF $@.d -o $@ $< $(cuda_libs)
 -include $(double_programs:=.d)
-double_tests := $(if $(filter 1,$(cuda)),$(fake_cudart) $(fake_nccl) $(double_programs) $(B)/gpu_tests)
+double_tests := $(if $(filter 1,$(cuda)),$(fake_cudart) $(fake_nccl) $(double_programs) $(B)/gpu_tests $(gpu_tools))
 
 $(preloads): $(B)/%.so: tests/tools/%.c
 	$(call say,Compiling,$<)

@@ -125,6 +125,9 @@ for group in $groups; do
       done
       [ -n "$K" ] || counted "left-out waits" 600 read_summary bash tests/gpu/mutants.sh
       [ -n "$K" ] || script "gpu edges" 400 bash tests/gpu/edges.sh
+      # The script for a machine with a GPU must not rot where there is none.
+      [ -n "$K$SAN" ] || script "one_gpu.sh on doubles" 400 bash -c "bash tests/gpu/bundle.sh build/gpu-bundle &&
+        bash tests/gpu/one_gpu.sh --doubles versions checkpoint load_2_hosts casts"
       [ -n "$K" ] || counted "gpu faults" 900 read_summary "$PYTHON" tests/gpu/faults.py ;;
     slurm)
       [ -z "$K" ] || continue

@@ -61,6 +61,14 @@ std::string shared_gpu(Session& session, const Finding& mine) {
 
 }  // namespace
 
+std::string Hardware::libraries() {
+#if SLABLOAD_CUDA
+  return nccl::libraries_text();
+#else
+  return "built without CUDA";
+#endif
+}
+
 Hardware::Hardware(Session& session, const RunOptions& options) : session_(session) {
   if (options.device != "host") find_gpus(options);
   if (gpu_ && options.fabric == "mpi") {

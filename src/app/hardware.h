@@ -19,6 +19,9 @@ class Hardware {
   // have different versions of the libraries. Collective.
   Hardware(Session& session, const RunOptions& options);
 
+  // The libraries for GPUs, "CUDA 13.0, NCCL 2.28.9", or that there are none. Not collective.
+  static std::string libraries();
+
   bool gpu() const { return gpu_; }
   // Why --device auto chose so; empty if nothing was left to choose.
   const std::string& why() const { return why_; }

@@ -38,6 +38,10 @@ class Storage {
   // inode): a file cut short reads as zeros below MPI-IO, without an error. Not collective.
   virtual void check_unchanged() = 0;
 
+  // To be called before an error that only this rank knows of leaves the load: the other ranks will not come to close the
+  // files together with it, so they are left open and the job has to be ended. Nothing may be read afterwards.
+  virtual void abandon() noexcept {}
+
   virtual StorageCounters counters() const = 0;
 
   // What does the reading, for the report: "independent, ROMIO 321", "direct, pread".

@@ -30,20 +30,20 @@ void FillPath::connect() {
 
 void FillPath::start(const Round& round, std::size_t number) {
   if (broken_) return;
-  copy(round.packs, number);
   OpenRound open{&round, number, {}};
-  if (round.communicates) {
-    for (const FillItem& fill : round.fills) {
-      if (fill.kind != FillItem::Kind::send) run_.prepare(run_.at(fill.at, number), fill.bytes);
-    }
-    ScopedTimer timer(run_.stats.fill_s);
-    try {
+  try {
+    copy(round.packs, number);
+    if (round.communicates) {
+      for (const FillItem& fill : round.fills) {
+        if (fill.kind != FillItem::Kind::send) run_.prepare(run_.at(fill.at, number), fill.bytes);
+      }
+      ScopedTimer timer(run_.stats.fill_s);
       issue(round, number);
       open.ticket = run_.parts.fabric.start();
-    } catch (const Error& error) {
-      break_off(error);
-      return;
     }
+  } catch (const Error& error) {
+    break_off(error);
+    return;
   }
   open_.push_back(open);
 }
@@ -76,8 +76,13 @@ void FillPath::issue(const Round& round, std::size_t number) {
 void FillPath::finish_oldest() {
   OpenRound open = open_.front();
   open_.pop_front();
-  if (open.ticket && !broken_) wait_for(open);
-  if (!broken_) copy(open.round->unpacks, open.number);
+  if (broken_) return;
+  try {
+    if (open.ticket) wait_for(open);
+    copy(open.round->unpacks, open.number);
+  } catch (const Error& error) {
+    break_off(error);
+  }
 }
 
 void FillPath::wait_for(const OpenRound& open) {
@@ -85,15 +90,12 @@ void FillPath::wait_for(const OpenRound& open) {
   std::uint32_t first = round.fills.empty() ? kNoTensor : round.fills.front().tensor;
   run_.parts.monitor.waiting("fill", first == kNoTensor ? nullptr : &run_.tensor(first).name);
   std::optional<Span> span;
-  try {
+  {
     ScopedTimer timer(run_.stats.fill_s);
     run_.wait([&] {
       span = run_.parts.fabric.finished(*open.ticket);
       return span.has_value();
     });
-  } catch (const Error& error) {
-    break_off(error);
-    return;
   }
   std::uint64_t bytes = 0;
   for (const FillItem& fill : round.fills) bytes += received_bytes(run_.plan, fill);
@@ -113,10 +115,11 @@ void FillPath::end() {
 
 void FillPath::break_off(const Error& cause) {
   if (broken_) return;
-  if (!run_.parts.fabric.abort()) throw cause;
+  if (!run_.parts.fabric.abort()) run_.leave(cause);
   broken_ = true;
   // A transfer may break because another rank gave up first: then that rank's error is the one to tell.
   if (cause.second_hand() || run_.parts.control.alarmed()) return;
+  if (run_.reads_together) run_.leave(cause);
   failure_ = cause;
   run_.parts.control.alarm(cause);
 }

@@ -50,6 +50,10 @@ struct LoadRun {
   std::vector<std::uint64_t> final_crc{};  // the same after conversion; only for VerifyMode::shards
   std::uint64_t moved = 0, to_move = 0;    // bytes this rank has read and received, and will
 
+  // True if ranks read together: then one that fails cannot go on to the next agreement, since the others
+  // wait for it inside the next read.
+  bool reads_together = false;
+
   const TensorMeta& tensor(std::uint32_t t) const { return index.tensors[t]; }
   bool converts(std::uint32_t t) const { return plan.dtypes[t] != index.tensors[t].dtype; }
 
@@ -64,6 +68,12 @@ struct LoadRun {
         return keep->data() + place.offset;
     }
     return nullptr;
+  }
+
+  // Ends the load on this rank alone; whoever catches the error has to end the job.
+  [[noreturn]] void leave(const Error& error) {
+    parts.storage.abandon();
+    throw error;
   }
 
   // Makes host memory present, see Device::prepare. Booked as start-up: it is no reading.

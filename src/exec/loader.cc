@@ -29,7 +29,7 @@ void check_collective_reads(const LoadRun& run) {
     for (const ReadItem& item : round.reads) {
       const TensorMeta& tensor = run.tensor(item.tensor);
       const std::uint64_t bytes = item.box.elements() * dtype_size(tensor.dtype);
-      if (bytes <= room || !run.parts.storage.collective(tensor)) continue;
+      if (bytes <= room || run.converts(item.tensor) || !run.parts.storage.collective(tensor)) continue;
       fail(Status::usage,
            "tensor {}: a collective read of {} bytes does not fit the slots' {}; raise --staging or "
            "--slot-bytes, or read with "
@@ -57,6 +57,9 @@ Loader::Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions&
 LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timeline) {
   failure_.reset();
   LoadRun run{index_, parts_, options_, plan, stats, timeline};
+  for (const Round& round : plan.rounds) {
+    for (const ReadStep& step : round.steps) run.reads_together |= read_together(run, step.tensor);
+  }
   FillPath fills(run);
   std::unique_ptr<ReadPath> reads;
   std::unique_ptr<ShardCheck> check;
@@ -125,7 +128,8 @@ void Loader::run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
     }
     end_rounds(run, reads, fills);
   } catch (const Error& error) {
-    if (error.agreed()) settle(run, reads, fills);
+    if (!error.agreed()) run.leave(error);
+    settle(run, reads, fills);
     throw;
   }
 }
@@ -184,11 +188,9 @@ void Loader::read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::siz
   } catch (const std::exception& error) {
     failure_ = Error(Status::internal, error.what());
   }
-  // The others are inside the same collective call and cannot come to agree: this error has to end the job by
-  // itself.
-  if (reads.in_collective()) throw *failure_;
   // A device that failed may take the transfers with it that other ranks wait for.
   if (!parts_.device.host_accessible()) fills.break_off(*failure_);
+  if (run.reads_together) run.leave(*failure_);
 }
 
 void Loader::verify(LoadRun& run, ShardCheck* check, LoadResult& result) {

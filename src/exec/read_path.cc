@@ -24,12 +24,15 @@ ReadPath::ReadPath(LoadRun& run)
           }),
       scratch_(run.parts.device.allocate(run.options.staging.scratch, "the conversion scratch")) {}
 
+bool read_together(const LoadRun& run, std::uint32_t tensor) {
+  return run.parts.storage.collective(run.tensor(tensor)) && !run.converts(tensor);
+}
+
 void ReadPath::read(const Round& round, std::size_t number) {
   std::size_t next = 0;
   for (std::size_t step = 0; step < round.steps.size(); ++step) {
     std::uint32_t t = round.steps[step].tensor;
-    in_collective_ = run_.parts.storage.collective(run_.tensor(t)) && !run_.converts(t);
-    if (in_collective_) {
+    if (read_together(run_, t)) {
       read_step(round, step, next, number);
       continue;
     }
@@ -37,7 +40,6 @@ void ReadPath::read(const Round& round, std::size_t number) {
       read_item(round.reads[next], run_.at(round.reads[next].to, number));
     }
   }
-  in_collective_ = false;
 }
 
 void ReadPath::read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t number) {
@@ -181,8 +183,14 @@ void ReadPath::deliver(std::uint32_t t, const Box& box, std::byte* landed, std::
   } else if (stored == final) {
     device.copy_in(landed, out, final_bytes);
   } else {
-    device.copy_in(landed, scratch_->data(), count * dtype_size(stored));
-    device.cast(stored, final, scratch_->data(), count, out);
+    // As much at a time as the scratch holds: a read may have taken several slots.
+    const std::uint64_t stored_size = dtype_size(stored);
+    const std::uint64_t piece = scratch_->size() / stored_size;
+    for (std::uint64_t done = 0; done < count; done += piece) {
+      const std::uint64_t elements = std::min(piece, count - done);
+      device.copy_in(landed + done * stored_size, scratch_->data(), elements * stored_size);
+      device.cast(stored, final, scratch_->data(), elements, out + done * dtype_size(final));
+    }
   }
   pool_.release();
 }

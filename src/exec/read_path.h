@@ -6,16 +6,18 @@
 
 namespace slabload {
 
+// True if a tensor is read by all ranks together: the same on all of them. What is converted is not, since
+// its pieces differ.
+bool read_together(const LoadRun& run, std::uint32_t tensor);
+
 class ReadPath {
  public:
   // Allocates the slots and the scratch. `run` outlives it.
   explicit ReadPath(LoadRun& run);
 
   // Reads what the round has for this rank; copies may still be under way afterwards. Collective if the
-  // storage reads collectively. Throws an Error that is this rank's alone; sets in_collective() if the others
-  // are then stuck inside the same collective call.
+  // storage reads collectively. Throws an Error that is this rank's alone.
   void read(const Round& round, std::size_t number);
-  bool in_collective() const { return in_collective_; }
 
   // Waits until every copy has ended.
   void drain() { pool_.drain(); }
@@ -34,7 +36,6 @@ class ReadPath {
   const bool host_;
   StagingPool pool_;
   std::unique_ptr<DeviceMemory> scratch_;
-  bool in_collective_ = false;
 };
 
 }  // namespace slabload

@@ -169,6 +169,15 @@ for io in independent collective direct; do
   expect_err 'slabload: error: .*good.h5.*layers\.0\.mlp\.weight'
   checks=$((checks + 1))
 done
+# The disk of one rank only: what that rank knows is said, not that others wait for it.
+SLABLOAD_EIO_RANK=1
+for io in independent collective direct; do
+  run_mpi 3 load good.h5 --min-read 1KiB --verify none --io $io --timeout 20s
+  expect_status 3
+  expect_err 'slabload: error: .*rank 1 .*good.h5.*layers\.0\.mlp\.weight'
+  checks=$((checks + 1))
+done
+SLABLOAD_EIO_RANK=
 unset SLABLOAD_EIO_PATH
 PRELOAD=
 

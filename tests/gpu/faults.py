@@ -1,7 +1,7 @@
-"""Every CUDA and NCCL call of a load fails, hangs, or ends its process, on one rank of three: all ranks end, soon, with
-status 4 and the first cause, and leave no process behind.
+"""Every CUDA and NCCL call of a load fails, hangs, or ends its process, on one rank: all ranks end, soon, with status 4 and the
+first cause, and leave no process behind.
 
-    faults.py [--all]      all calls (minutes), or for each function the first, some in between and the last
+    faults.py [--all]      all calls (many minutes), or for each function the first, some in between and the last
 
 The doubles act the faults out (tests/fakes/cuda/fault.h). The last line is "N passed, M failed".
 """
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cases"))
 import lib  # noqa: E402
 
 BUILD = (lib.TOP / (os.environ.get("BUILD") or "build/release")).resolve()
-RANKS, VICTIM = 3, 1
+GPUS = 4
 TIMEOUT_S = 3           # the product's --timeout
 WITHIN_S = 40           # what a run may take at most on a busy machine: starting, the timeout, ending
 UNKNOWN, NCCL_ERROR = 999, 3  # cudaErrorUnknown, ncclInternalError
@@ -36,7 +36,7 @@ POLLS = {"async", "cudaEventQuery", "ncclCommGetAsyncError"}
 folder = lib.work_folder()
 environment = lib.environment()
 environment["LD_LIBRARY_PATH"] = f"{BUILD}/fakes"
-environment["SLABLOAD_FAKE_GPUS"] = str(RANKS)
+environment["SLABLOAD_FAKE_GPUS"] = str(GPUS)
 environment["SLABLOAD_FAKE_DEADLOCK_S"] = "60"  # the product is to notice by itself
 environment["SLABLOAD_FAKE_LEAKS"] = "allow"  # a job that is ended by force frees nothing
 # A wrapper outlives its rank, so that mpirun does not end the job for us when a rank is killed.
@@ -52,13 +52,23 @@ exit $status
 os.chmod("rank.sh", 0o755)
 Path("t.tsv").write_text("big\tbf16\t96,512\nwide\tf32\t64,40\nsmall\tbf16\t77\n")
 lib.Run(2, ["generate", "--table", "t.tsv", "--out", "t.h5"])
-LOAD = ["load", "t.h5", "--layout", "replicate", "--device", "cuda", "--verify", "shards", "--min-read", "16KiB",
-        "--cast", "fp32", "--staging", "2MiB", "--slot-bytes", "64KiB", "--timeout", f"{TIMEOUT_S}s"]
+ALWAYS = ["load", "t.h5", "--device", "cuda", "--timeout", f"{TIMEOUT_S}s"]
+# One round, converted and checked on the GPU; then many rounds with two communicators, so that one is read while another is
+# filled, by each rank alone and by all together.
+LOADS = {
+    "one round": (3, 1, ["--layout", "replicate", "--verify", "shards", "--min-read", "16KiB", "--cast", "fp32", "--staging",
+                         "2MiB", "--slot-bytes", "64KiB"]),
+    "many rounds": (4, 0, ["--layout", "hsdp", "--mesh", "dp_replicate=2,dp_shard=2", "--staging", "128KiB", "--slots", "2",
+                           "--slot-bytes", "8KiB"]),
+    "read together": (4, 1, ["--layout", "hsdp", "--mesh", "dp_replicate=2,dp_shard=2", "--staging", "256KiB", "--io",
+                             "collective"]),
+}
 counter = iter(range(1 << 30))
 lock = threading.Lock()
 
 
-def run(fault):
+def run(load, fault):
+    ranks, _, arguments = LOADS[load]
     with lock:
         number = next(counter)
     here = folder / f"run{number}"
@@ -67,8 +77,8 @@ def run(fault):
                SLABLOAD_FAULT_TEST=f"{os.getpid()}.{number}")
     if fault:
         env["SLABLOAD_FAKE_FAULT"] = fault
-    command = ["timeout", "-k", "5", str(WITHIN_S), *os.environ.get("MPIRUN", "mpirun").split(), "-n", str(RANKS),
-               str(folder / "rank.sh"), *LOAD]
+    command = ["timeout", "-k", "5", str(WITHIN_S), *os.environ.get("MPIRUN", "mpirun").split(), "-n", str(ranks),
+               str(folder / "rank.sh"), *ALWAYS, *arguments]
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd=folder)
     return done.returncode, done.stderr, time.monotonic() - start, here, f"{os.getpid()}.{number}"
@@ -92,10 +102,11 @@ def errors_of(text):
     return [line for line in text.splitlines() if line.startswith("slabload: error:")]
 
 
-def judge(function, nth, action):
+def judge(load, function, nth, action):
     """None if the run ended as it should, else what is wrong."""
     code = NCCL_ERROR if function.startswith("nccl") or function == "async" else UNKNOWN
-    status, text, seconds, here, mark = run(f"{VICTIM}:{function}:{nth}:{action if action != 'fail' else code}")
+    victim = LOADS[load][1]
+    status, text, seconds, here, mark = run(load, f"{victim}:{function}:{nth}:{action if action != 'fail' else code}")
     said = errors_of(text)
     wrong = None
     if "VIOLATION" in text:
@@ -110,12 +121,13 @@ def judge(function, nth, action):
         wrong = f"exit status {status}"
     elif not said:
         wrong = "no error was said"
-    elif action == "fail" and (f"rank {VICTIM}" not in said[0] or function not in said[0] and function != "async"):
-        wrong = f"the first error does not name rank {VICTIM} and {function}"
-    elif action == "hang" and (f"rank {VICTIM}" not in said[0] or f"inside {function}" not in said[0]):
-        wrong = f"the first error does not say that rank {VICTIM} is inside {function}"
-    elif action == "kill" and not re.search(rf"rank {VICTIM} .*ended without a word", said[0]):
-        wrong = f"the first error does not say that rank {VICTIM} died"
+    elif action == "fail" and (victim != 0 and f"rank {victim}" not in said[0]
+                               or function not in said[0] and function != "async"):
+        wrong = f"the first error does not name rank {victim} and {function}"
+    elif action == "hang" and (f"rank {victim}" not in said[0] or f"inside {function}" not in said[0]):
+        wrong = f"the first error does not say that rank {victim} is inside {function}"
+    elif action == "kill" and not re.search(rf"rank {victim} .*ended without a word", said[0]):
+        wrong = f"the first error does not say that rank {victim} died"
     left = []
     for _ in range(20):
         left = left_behind(mark)
@@ -126,7 +138,7 @@ def judge(function, nth, action):
         wrong = f"processes are left: {' '.join(left)}"
     if not wrong:
         return None
-    return f"FAIL {function} call {nth} {action}: {wrong} ({seconds:.1f} s)\n  " + "\n  ".join(text.splitlines()[-12:])
+    return f"FAIL {load}: {function} call {nth} {action}: {wrong} ({seconds:.1f} s)\n  " + "\n  ".join(text.splitlines()[-12:])
 
 
 def chosen(function, count, everything):
@@ -139,21 +151,25 @@ def chosen(function, count, everything):
 
 def main():
     everything = "--all" in sys.argv[1:]
-    status, text, seconds, here, _ = run("")
-    if status != 0:
-        print(text)
-        lib.fail(f"without a fault: exit status {status}")
-    calls = json.loads((here / f"rank-{VICTIM}.json").read_text())["calls"]
-    lib.check(len(calls) > 25, f"only {len(calls)} functions are called")
-    jobs = []
-    for function, count in sorted(calls.items()):
-        for nth in chosen(function, count, everything):
-            jobs.append((function, nth, "fail"))
-        if function == "async":
-            continue  # no call of its own
-        for nth in chosen(function, count, True) if everything else [10 if function in POLLS else (count + 1) // 2]:
-            jobs.append((function, nth, "hang"))
-            jobs.append((function, nth, "kill"))
+    jobs, called = [], 0
+    for load, (_, victim, _) in LOADS.items():
+        status, text, seconds, here, _ = run(load, "")
+        if status != 0:
+            print(text)
+            lib.fail(f"{load}, without a fault: exit status {status}")
+        calls = json.loads((here / f"rank-{victim}.json").read_text())["calls"]
+        lib.check(len(calls) > 25, f"{load}: only {len(calls)} functions are called")
+        called += sum(calls.values())
+        for function, count in sorted(calls.items()):
+            sample = chosen(function, count, everything)
+            if load != "one round" and not everything:
+                sample = sorted({sample[len(sample) // 2], sample[-1]})
+            jobs += [(load, function, nth, "fail") for nth in sample]
+            if function == "async" or load == "read together" and not everything:
+                continue  # no call of its own; and a hang or a death is the same however the file is read
+            middle = 10 if function in POLLS else (count + 1) // 2
+            for nth in sample if everything else [middle]:
+                jobs += [(load, function, nth, "hang"), (load, function, nth, "kill")]
     passed = 0
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "3"))) as pool:
         for outcome in pool.map(lambda job: judge(*job), jobs):
@@ -161,7 +177,7 @@ def main():
                 print(outcome, flush=True)
             else:
                 passed += 1
-    print(f"{len(calls)} functions, {sum(calls.values())} calls, {len(jobs)} faults")
+    print(f"{called} calls in {len(LOADS)} loads, {len(jobs)} faults")
     print(f"{passed} passed, {len(jobs) - passed} failed")
     sys.exit(passed != len(jobs))
 

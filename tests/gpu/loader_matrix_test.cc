@@ -195,6 +195,25 @@ TEST(GpuLoader, OddFilesToo) {
     params.staging = 4 << 20;
     GpuLoaded loaded = load_on_gpu(index, preset(way.layout), params, storage, VerifyMode::shards);
     expect_right(index, loaded, {world()}, dims_of(index, way.layout), {}, bits);
+    // Rows of chunks larger than a slot, as they are and converted: compared with the host's way.
+    for (DType to : {DType::f32, DType::bf16}) {
+      params.cast = to;
+      params.pinned = true;
+      params.slot_bytes = 4096;
+      params.slots = 16;
+      GpuLoaded cast = load_on_gpu(index, preset(way.layout), params, storage, VerifyMode::shards);
+      EXPECT_THAT(cast.result.wrong, IsEmpty());
+      params.pinned = false;
+      params.slots = params.slot_bytes = 0;
+      Loaded host = load(index, preset(way.layout), params, storage, VerifyMode::checksum);
+      for (std::size_t t = 0; t < index.tensors.size(); ++t) {
+        const ShardPlace& place = host.plan.shards[t];
+        std::string want(
+            reinterpret_cast<const char*>(host.result.shards->data()) + (place.bytes ? place.offset : 0),
+            place.bytes);
+        EXPECT_TRUE(shard_of(cast, t) == want) << index.tensors[t].name;
+      }
+    }
   }
 }
 

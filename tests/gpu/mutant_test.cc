@@ -218,6 +218,93 @@ TEST(Mutant, LoadsRight) {
   }
 }
 
+// What happens in which order: "start" and "end" of a round's transfers, "read".
+class RecordingFabric final : public Fabric {
+ public:
+  RecordingFabric(Fabric& inner, std::vector<std::string>& log) : inner_(inner), log_(log) {}
+  void connect(const std::vector<std::vector<int>>& groups, const std::vector<int>& peers) override {
+    inner_.connect(groups, peers);
+  }
+  void all_gather(std::size_t group, void* data, std::uint64_t bytes, std::uint64_t part) override {
+    inner_.all_gather(group, data, bytes, part);
+  }
+  void broadcast(std::size_t group, int root, void* data, std::uint64_t bytes) override {
+    inner_.broadcast(group, root, data, bytes);
+  }
+  void send(int peer, const void* data, std::uint64_t bytes) override { inner_.send(peer, data, bytes); }
+  void receive(int peer, void* data, std::uint64_t bytes) override { inner_.receive(peer, data, bytes); }
+  Ticket start() override {
+    log_.push_back("start");
+    return inner_.start();
+  }
+  void progress() override { inner_.progress(); }
+  std::optional<Span> finished(Ticket ticket) override {
+    std::optional<Span> span = inner_.finished(ticket);
+    if (span) log_.push_back("end");
+    return span;
+  }
+  bool abort() noexcept override { return inner_.abort(); }
+  std::uint64_t own_bytes() const override { return inner_.own_bytes(); }
+  std::string description() const override { return inner_.description(); }
+
+ private:
+  Fabric& inner_;
+  std::vector<std::string>& log_;
+};
+
+class RecordingStorage final : public Storage {
+ public:
+  RecordingStorage(Storage& inner, std::vector<std::string>& log) : inner_(inner), log_(log) {}
+  void read(const TensorMeta& tensor, const Box& box, void* out) override {
+    log_.push_back("read");
+    inner_.read(tensor, box, out);
+  }
+  void read_collective(const TensorMeta&, const Box*, void*) override { FAIL(); }
+  bool collective(const TensorMeta&) const override { return false; }
+  void check_unchanged() override { inner_.check_unchanged(); }
+  StorageCounters counters() const override { return inner_.counters(); }
+  std::string description() const override { return "recording"; }
+
+ private:
+  Storage& inner_;
+  std::vector<std::string>& log_;
+};
+
+// Every round but the last two is read while the transfers of the one before it are under way.
+TEST(Pipeline, ReadsWhileTransfersAreUnderWay) {
+  SharedFolder folder;
+  TensorIndex index = write_safetensors(folder, some_tensors());
+  Parts parts;
+  std::vector<std::string> log;
+  SafetensorsStorage inner(index);
+  RecordingStorage storage(inner, log);
+  RecordingFabric fabric(parts.fabric, log);
+  GpuLoaded loaded = load_on_gpu(index, preset("replicate"), tight(1), storage, VerifyMode::checksum, 4 << 20,
+                                 {&parts.control, &gpu(), &fabric, &parts.monitor});
+  std::size_t starts = 0, under_way = 0, read_behind = 0, most = 0;
+  bool counted = true;
+  for (const std::string& what : log) {
+    if (what == "start") {
+      ++starts;
+      most = std::max(most, ++under_way);
+      counted = false;
+    } else if (what == "end") {
+      --under_way;
+    } else if (under_way > 0 && !counted) {
+      ++read_behind;
+      counted = true;
+    }
+  }
+  EXPECT_EQ(under_way, 0u);
+  if (world() == 1) {
+    EXPECT_EQ(starts, 0u);
+    return;
+  }
+  EXPECT_GT(starts, 4u);
+  EXPECT_EQ(most, loaded.plan.slots);
+  EXPECT_GE(read_behind + 2, starts);
+}
+
 // One rank's disk fails, early, in its last round, and after it: all ranks have that rank's error.
 TEST(Mutant, FailsAlike) {
   SharedFolder folder;

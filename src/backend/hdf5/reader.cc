@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "backend/hdf5/fill.h"
 #include "backend/hdf5/mpio.h"
@@ -252,6 +253,11 @@ void Hdf5Storage::read_direct(const TensorMeta& tensor, const Box& box, void* ou
 
 void Hdf5Storage::check_unchanged() {
   check_same(then_);
+}
+
+void Hdf5Storage::abandon() noexcept {
+  // H5Fclose is collective here. What is moved away on purpose is never closed.
+  new (std::nothrow) OpenFile(std::move(mpio_));
 }
 
 std::string Hdf5Storage::description() const {

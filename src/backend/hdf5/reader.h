@@ -36,6 +36,7 @@ class Hdf5Storage final : public Storage {
   void read_collective(const TensorMeta& tensor, const Box* box, void* out) override;
   bool collective(const TensorMeta& tensor) const override;
   void check_unchanged() override;
+  void abandon() noexcept override;
   StorageCounters counters() const override { return counters_; }
   // "independent, ROMIO 321", "direct, pread", "serial". In collective mode also what the library did of it.
   std::string description() const override;

@@ -29,6 +29,10 @@ void check_same(Control& control, const char* what, const std::string& mine) {
 
 }  // namespace
 
+std::string libraries_text() {
+  return fmt::format("CUDA {}, NCCL {}", runtime_version(), library_version());
+}
+
 void check_versions(Control& control) {
   std::string nccl;
   std::string cuda;

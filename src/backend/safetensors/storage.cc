@@ -18,7 +18,7 @@ void check_state(const CheckpointFile& then, const host::FileState& now) {
 }  // namespace
 
 SafetensorsStorage::SafetensorsStorage(const TensorIndex& index)
-    : files_(index.files), open_(index.files.size()) {}
+    : files_(index.files), open_(index.files.size()), used_(index.files.size()) {}
 
 const host::File& SafetensorsStorage::file(std::uint32_t number) {
   host::File& file = open_.at(number);
@@ -30,6 +30,7 @@ const host::File& SafetensorsStorage::file(std::uint32_t number) {
   host::File opened = host::File::open_read(files_[number].path);
   check_state(files_[number], opened.state());
   file = std::move(opened);
+  used_[number] = true;
   ++open_count_;
   return file;
 }
@@ -55,7 +56,10 @@ void SafetensorsStorage::read_collective(const TensorMeta& tensor, const Box* bo
 }
 
 void SafetensorsStorage::check_unchanged() {
-  for (const CheckpointFile& file : files_) check_state(file, host::file_state(file.path));
+  // What this rank did not read is for others to check: a job of many ranks would ask for each file as often.
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (used_[i]) check_state(files_[i], host::file_state(files_[i].path));
+  }
 }
 
 }  // namespace slabload

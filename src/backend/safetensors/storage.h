@@ -26,6 +26,7 @@ class SafetensorsStorage final : public Storage {
 
   std::vector<CheckpointFile> files_;
   std::vector<host::File> open_;  // one per file, opened or not
+  std::vector<bool> used_;        // files that this rank has read from
   std::size_t open_count_ = 0;
   StorageCounters counters_;
 };
