@@ -162,6 +162,11 @@ typedef struct slabload_option {
  * If a rank stands still for longer than the option `timeout` (300s unless given), the library writes the
  * reason to stderr and ends the job by MPI_Abort with status 4, since no call would ever return.
  *
+ * With GPUs (the option `device`) the calling thread's current device is changed to the one that this rank got, and
+ * NCCL_LAUNCH_ORDER_IMPLICIT=1, NCCL_NVLS_ENABLE=0, NCCL_MAX_P2P_NCHANNELS=4 and NCCL_BUFFSIZE=2097152 are put into the
+ * environment unless they are set there: they keep NCCL's own memory small, and NCCL reads them once in a process. Set them
+ * before the call to have them otherwise.
+ *
  * The peak of resident memory that the kernel keeps for the process (VmHWM) is set back at the start. */
 slabload_status slabload_load(int communicator, const char* checkpoint, const slabload_option* options,
                               uint64_t option_count, slabload_shards** shards, slabload_error** error);

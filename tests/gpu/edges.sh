@@ -12,7 +12,6 @@ load() {
   run_mpi "$ranks" load t.h5 "$@"
 }
 figure() { sed -n "s/.*\"$2\": \\([0-9]*\\).*/\\1/p" "$WORK/rank-$1.json"; }
-reads_of() { sed -n 's/^# read requests *//p' "$OUT"; }
 
 # ---- which device
 
