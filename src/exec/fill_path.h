@@ -16,7 +16,7 @@ class FillPath {
   void connect();
 
   // Puts the copies that come before a round's transfers into the device's queue and starts the transfers.
-  // All ranks that take part have agreed that they are well. Errors of the fabric end in broken().
+  // All ranks that take part have agreed that they are well. Errors end in broken().
   void start(const Round& round, std::size_t number);
 
   // Waits for the transfers of the oldest round that has not been finished, and spreads out what has come.

@@ -133,7 +133,7 @@ void PinnedMemory::write(std::uint64_t begin, const std::byte* from, std::uint64
   const std::uint64_t end = begin + bytes;
   visit(begin, end, [&](Flight& flight) { check_edges(flight); });
   std::memcpy(arena_.alias(begin), from, bytes);
-  // Edges keep their poison for now.
+  // At the edges the host finds poison until it has learned that the copy has ended: see release().
   visit(begin, end, [&](Flight& flight) {
     if (!flight.watched || !flight.target) return;
     for (Flight::Edge& edge : flight.edges) {
