@@ -6,16 +6,14 @@
 #include "base/narrow.h"
 
 namespace slabload {
+namespace {
 
-std::uint64_t received_bytes(const LoadPlan& plan, const FillItem& fill) {
-  if (fill.kind == FillItem::Kind::send) return 0;
-  if (fill.kind == FillItem::Kind::receive) return fill.bytes;
-  const std::vector<int>& group = plan.groups[fill.group];
-  auto self = static_cast<std::uint64_t>(
-      std::lower_bound(group.begin(), group.end(), narrow<int>(plan.rank)) - group.begin());
-  if (fill.kind == FillItem::Kind::broadcast) return self == fill.peer ? 0 : fill.bytes;
-  return fill.bytes - (std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part));
+// What a round's transfers are named after.
+std::uint32_t first_tensor(const Round& round) {
+  return round.fills.empty() ? kNoTensor : round.fills.front().tensor;
 }
+
+}  // namespace
 
 void FillPath::connect() {
   std::set<int> peers;
@@ -42,7 +40,7 @@ void FillPath::start(const Round& round, std::size_t number) {
       open.ticket = run_.parts.fabric.start();
     }
   } catch (const Error& error) {
-    break_off(error);
+    break_off(run_.about(error, first_tensor(round)));
     return;
   }
   open_.push_back(open);
@@ -81,13 +79,13 @@ void FillPath::finish_oldest() {
     if (open.ticket) wait_for(open);
     copy(open.round->unpacks, open.number);
   } catch (const Error& error) {
-    break_off(error);
+    break_off(run_.about(error, first_tensor(*open.round)));
   }
 }
 
 void FillPath::wait_for(const OpenRound& open) {
   const Round& round = *open.round;
-  std::uint32_t first = round.fills.empty() ? kNoTensor : round.fills.front().tensor;
+  const std::uint32_t first = first_tensor(round);
   run_.parts.monitor.waiting("fill", first == kNoTensor ? nullptr : &run_.tensor(first).name);
   std::optional<Span> span;
   {

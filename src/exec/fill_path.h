@@ -54,7 +54,4 @@ class FillPath {
   std::optional<Error> failure_;
 };
 
-// Bytes that a rank gets by one transfer.
-std::uint64_t received_bytes(const LoadPlan& plan, const FillItem& fill);
-
 }  // namespace slabload

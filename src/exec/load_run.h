@@ -63,11 +63,20 @@ struct LoadRun {
       case Space::shard:
         return shards->data() + place.offset;
       case Space::stage:
-        return stage->data() + round % plan.slots * plan.stage_bytes + place.offset;
+        return stage->data() + round % plan.rounds_at_once * plan.stage_bytes + place.offset;
       case Space::keep:
         return keep->data() + place.offset;
     }
     return nullptr;
+  }
+
+  // A failure of this rank while it was at a tensor (or kNoTensor), with the tensor's name where it has none
+  // yet. Others' errors stay as they are.
+  Error about(const Error& error, std::uint32_t t) const {
+    if (t == kNoTensor || error.agreed() || error.second_hand()) return error;
+    const std::string name = printable(tensor(t).name);
+    if (error.message().find(name) != std::string::npos) return error;
+    return Error(error.status(), fmt::format("{} (tensor {})", error.message(), name));
   }
 
   // Ends the load on this rank alone; whoever catches the error has to end the job.

@@ -29,7 +29,7 @@ void check_collective_reads(const LoadRun& run) {
     for (const ReadItem& item : round.reads) {
       const TensorMeta& tensor = run.tensor(item.tensor);
       const std::uint64_t bytes = item.box.elements() * dtype_size(tensor.dtype);
-      if (bytes <= room || run.converts(item.tensor) || !run.parts.storage.collective(tensor)) continue;
+      if (bytes <= room || !read_together(run, item.tensor)) continue;
       fail(Status::usage,
            "tensor {}: a collective read of {} bytes does not fit the slots' {}; raise --staging or "
            "--slot-bytes, or read with "
@@ -72,7 +72,7 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
     together(parts_.control, [&] {
       check_collective_reads(run);
       run.shards = parts_.device.allocate(plan.shard_bytes, "the shards");
-      run.stage = parts_.device.allocate(plan.stage_bytes * plan.slots, "the staging");
+      run.stage = parts_.device.allocate(plan.stage_bytes * plan.rounds_at_once, "the staging");
       run.keep = parts_.device.allocate(plan.keep_bytes, "the whole model on rank 0");
       reads = std::make_unique<ReadPath>(run);
       if (options_.verify == VerifyMode::shards) check = std::make_unique<ShardCheck>(run);
@@ -84,8 +84,8 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
     stats.ring_slots = staging.slots;
     stats.ring_slot_bytes = staging.slot_bytes;
   }
-  stats.staging_peak =
-      plan.stage_bytes * plan.slots + plan.keep_bytes + staging.slots * staging.slot_bytes + staging.scratch;
+  stats.staging_peak = plan.stage_bytes * plan.rounds_at_once + plan.keep_bytes +
+                       staging.slots * staging.slot_bytes + staging.scratch;
   if (options_.verify != VerifyMode::none) run.stored_crc.assign(index_.tensors.size(), 0);
   if (options_.verify == VerifyMode::shards) run.final_crc.assign(index_.tensors.size(), 0);
   run.to_move = bytes_to_move(index_, plan);
@@ -121,7 +121,7 @@ void Loader::run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
   const std::vector<Round>& rounds = run.plan.rounds;
   try {
     for (std::size_t r = 0; r < rounds.size(); ++r) {
-      while (fills.under_way() >= run.plan.slots) fills.finish_oldest();
+      while (fills.under_way() >= run.plan.rounds_at_once) fills.finish_oldest();
       read_round(run, reads, fills, r);
       if (rounds[r].communicates) agree(run, fills, "fill (waiting for all ranks to have read)");
       if (!failure_) fills.start(rounds[r], r);
@@ -182,11 +182,11 @@ void Loader::read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::siz
       fills.break_off(error);
       return;
     }
-    failure_ = cause_of(error, parts_.storage);
+    failure_ = cause_of(run.about(error, reads.tensor()), parts_.storage);
   } catch (const std::bad_alloc&) {
-    failure_ = Error(Status::internal, "out of memory while reading");
+    failure_ = run.about(Error(Status::internal, "out of memory while reading"), reads.tensor());
   } catch (const std::exception& error) {
-    failure_ = Error(Status::internal, error.what());
+    failure_ = run.about(Error(Status::internal, error.what()), reads.tensor());
   }
   // A device that failed may take the transfers with it that other ranks wait for.
   if (!parts_.device.host_accessible()) fills.break_off(*failure_);

@@ -14,10 +14,9 @@ ReadPath::ReadPath(LoadRun& run)
       pool_(
           run.parts.device, run.options.staging.slots, run.options.staging.slot_bytes,
           [&run](Mark mark) {
-            double before = now_s();
+            ScopedTimer timer(run.stats.copy_s);
             run.parts.monitor.at("copy (waiting for a staging slot)", nullptr);
             run.wait([&] { return run.parts.device.passed(mark).has_value(); });
-            run.stats.copy_s += now_s() - before;
           },
           [this](Span span, std::uint64_t bytes) {
             if (!host_) run_.timeline.add(Phase::copy, kNoTensor, span.begin_s, span.end_s, bytes);
@@ -31,7 +30,7 @@ bool read_together(const LoadRun& run, std::uint32_t tensor) {
 void ReadPath::read(const Round& round, std::size_t number) {
   std::size_t next = 0;
   for (std::size_t step = 0; step < round.steps.size(); ++step) {
-    std::uint32_t t = round.steps[step].tensor;
+    const std::uint32_t t = tensor_ = round.steps[step].tensor;
     if (read_together(run_, t)) {
       read_step(round, step, next, number);
       continue;

@@ -19,6 +19,9 @@ class ReadPath {
   // storage reads collectively. Throws an Error that is this rank's alone.
   void read(const Round& round, std::size_t number);
 
+  // The tensor that read() was at.
+  std::uint32_t tensor() const { return tensor_; }
+
   // Waits until every copy has ended.
   void drain() { pool_.drain(); }
 
@@ -34,6 +37,7 @@ class ReadPath {
 
   LoadRun& run_;
   const bool host_;
+  std::uint32_t tensor_ = kNoTensor;
   StagingPool pool_;
   std::unique_ptr<DeviceMemory> scratch_;
 };

@@ -35,7 +35,7 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
   const bool reader = everyone || rank == 0;
   LoadPlan plan;
   plan.rank = rank;
-  plan.slots = 1;
+  plan.rounds_at_once = 1;
   plan.shards = place_shards(index_, layout_, resolved_, params_.cast, rank, &plan.shard_bytes);
   std::vector<int> world(layout_.mesh().ranks());
   std::iota(world.begin(), world.end(), 0);

@@ -89,7 +89,8 @@ struct LoadPlan {
   std::vector<ShardPlace> shards;  // per tensor
   std::uint64_t shard_bytes = 0;   // size of the shard space
   std::uint64_t stage_bytes = 0;   // staging of one round: the largest round's
-  std::uint64_t slots = 1;  // rounds under way at once: one is read while the transfers of the others run
+  std::uint64_t rounds_at_once =
+      1;  // rounds under way at once: one is read while the transfers of the others run
   std::uint64_t keep_bytes = 0;
   std::vector<std::vector<int>> groups;  // this rank's own group for each entry (world ranks, ascending)
   std::vector<std::int32_t>
@@ -97,5 +98,10 @@ struct LoadPlan {
   bool every_rank_reads = false;  // each rank reads every byte (a baseline): checksums are each rank's own
   std::vector<Round> rounds;
 };
+
+// Of a transfer, the bytes that this rank already has: its part of a region, the message that it sends, ...
+std::uint64_t brought_bytes(const LoadPlan& plan, const FillItem& fill);
+// ... and those that it gets.
+std::uint64_t received_bytes(const LoadPlan& plan, const FillItem& fill);
 
 }  // namespace slabload

@@ -42,25 +42,14 @@ RankFigures figures_of(const TensorIndex& index, const LoadPlan& plan) {
       ++f.requests;
     }
     for (const FillItem& fill : round.fills) {
-      if (fill.kind == FillItem::Kind::send) {
-        f.sent_bytes += fill.bytes;
-      } else if (fill.kind == FillItem::Kind::receive) {
-        f.received_bytes += fill.bytes;
-      } else {
-        const std::vector<int>& group = plan.groups[fill.group];
-        auto self = static_cast<std::uint64_t>(
-            std::lower_bound(group.begin(), group.end(), static_cast<int>(plan.rank)) - group.begin());
-        std::uint64_t own =
-            fill.kind == FillItem::Kind::broadcast
-                ? (self == fill.peer ? fill.bytes : 0)
-                : std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part);
-        f.sent_bytes += own * (group.size() - 1);
-        f.received_bytes += fill.bytes - own;
-      }
+      const bool message = fill.kind == FillItem::Kind::send || fill.kind == FillItem::Kind::receive;
+      const std::uint64_t others = message ? 1 : plan.groups[fill.group].size() - 1;
+      f.sent_bytes += brought_bytes(plan, fill) * others;
+      f.received_bytes += received_bytes(plan, fill);
     }
   }
   f.shard_bytes = plan.shard_bytes;
-  f.staging_bytes = plan.stage_bytes * plan.slots + plan.keep_bytes;
+  f.staging_bytes = plan.stage_bytes * plan.rounds_at_once + plan.keep_bytes;
   return f;
 }
 

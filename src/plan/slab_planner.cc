@@ -101,8 +101,8 @@ SlabPlanner::SlabPlanner(const TensorIndex& index, const Layout& layout, const P
         format_binary(params_.staging), high - params_.staging, high);
   }
   split_ = *split_of(params_.staging);
-  capacity_ = split_.round_bytes;
-  for (std::size_t t = 0; t < choices_.size(); ++t) smallest_need(index_.tensors[t], choices_[t], capacity_);
+  for (std::size_t t = 0; t < choices_.size(); ++t)
+    smallest_need(index_.tensors[t], choices_[t], split_.round_bytes);
   outline_rounds();
 }
 
@@ -263,7 +263,8 @@ void SlabPlanner::outline_shared(std::uint32_t t) {
     auto fits = [&](std::uint64_t grains) {
       std::uint64_t count = std::min(grains * c.grain, elements - e);
       Need need = grown(need_, c, tensor, count);
-      return need.total(ranks_) <= capacity_ && ceil_div(need.staged_bytes, ranks_) <= params_.round_bytes &&
+      return need.total(ranks_) <= split_.round_bytes &&
+             ceil_div(need.staged_bytes, ranks_) <= params_.round_bytes &&
              count <= (kItemLimit - 1) / std::max(c.final_size, c.source_size);
     };
     std::uint64_t low = 0;
@@ -434,7 +435,7 @@ void SlabPlanner::plan_receiving(const Segment& segment, const Window& window, L
 LoadPlan SlabPlanner::plan(std::uint64_t rank) const {
   LoadPlan plan;
   plan.rank = rank;
-  plan.slots = split_.rounds;
+  plan.rounds_at_once = split_.rounds;
   std::vector<TensorLayout> resolved;
   for (const Choice& c : choices_) {
     resolved.push_back(c.layout);

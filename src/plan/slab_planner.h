@@ -92,7 +92,6 @@ class SlabPlanner final : public Planner {
   PlanParams params_;
   std::uint64_t ranks_;
   StagingSplit split_;
-  std::uint64_t capacity_ = 0;  // staging of one round
   std::vector<Choice> choices_;
   std::vector<RoundOutline> rounds_;
   // Outlined separately, then put side by side.

@@ -363,21 +363,22 @@ void Validator::check_budget(const LoadPlan& plan) const {
   if (plan.every_rank_reads != (params_.strategy == "every-rank"))
     wrong(plan, 0, 0, "it misstates who reads");
   if (is_baseline(params_.strategy)) {
-    if (plan.slots != 1) wrong(plan, 0, 0, fmt::format("{} rounds under way at once", plan.slots));
+    if (plan.rounds_at_once != 1)
+      wrong(plan, 0, 0, fmt::format("{} rounds under way at once", plan.rounds_at_once));
     return;
   }
   std::optional<StagingSplit> split = split_staging(params_, converts_any(index_, params_.cast));
-  if (!split || plan.slots < 1 || plan.slots > split->rounds || plan.keep_bytes != 0 ||
+  if (!split || plan.rounds_at_once < 1 || plan.rounds_at_once > split->rounds || plan.keep_bytes != 0 ||
       plan.stage_bytes > split->round_bytes) {
     wrong(plan, 0, 0,
           fmt::format("{} of staging for each of {} rounds do not fit the budget of {}",
-                      format_bytes(plan.stage_bytes), plan.slots, format_bytes(params_.staging)));
+                      format_bytes(plan.stage_bytes), plan.rounds_at_once, format_bytes(params_.staging)));
   }
 }
 
 // What has to be the same on all ranks.
 void Validator::check_outline(const LoadPlan& plan) {
-  std::uint64_t outline = mix_hash(0, plan.slots);
+  std::uint64_t outline = mix_hash(0, plan.rounds_at_once);
   for (const Round& round : plan.rounds) {
     for (const ReadStep& step : round.steps) outline = mix_hash(mix_hash(outline, step.tensor), step.calls);
     outline = mix_hash(outline, round.communicates ? ~std::uint64_t{0} : ~std::uint64_t{1});

@@ -407,12 +407,12 @@ const std::vector<NamedMutation>& plan_mutations() {
        return true;
      }},
     {"NoSlots", [](Subject& s, Random& random) {
-       any_plan(s, random).slots = random.of<std::uint64_t>({0, 3});
+       any_plan(s, random).rounds_at_once = random.of<std::uint64_t>({0, 3});
        return true;
      }},
     {"OtherSlots", [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
-       plan.slots = 3 - plan.slots;
+       plan.rounds_at_once = 3 - plan.rounds_at_once;
        return true;
      }},
     {"Communicates", [](Subject& s, Random& random) {

@@ -103,15 +103,17 @@ class Runner {
     for (std::size_t r = 0; r < plans.size(); ++r) {
       memory_[r].shard.reset(plans[r].shard_bytes);
       memory_[r].keep.reset(plans[r].keep_bytes);
-      require(plans[r].slots == plans[0].slots && plans[r].slots >= 1 && plans[r].slots <= 16, "slots");
-      memory_[r].stage.resize(plans[r].slots);
+      require(plans[r].rounds_at_once == plans[0].rounds_at_once && plans[r].rounds_at_once >= 1 &&
+                  plans[r].rounds_at_once <= 16,
+              "slots");
+      memory_[r].stage.resize(plans[r].rounds_at_once);
       require(plans[r].rounds.size() == plans[0].rounds.size(), "rank {} has another number of rounds", r);
     }
   }
 
   Run run() {
     std::size_t rounds = plans_[0].rounds.size();
-    std::size_t slots = plans_[0].slots;
+    std::size_t slots = plans_[0].rounds_at_once;
     for (std::size_t r = 0; r < rounds; ++r) {
       if (r >= slots) end_transfers(r - slots);
       read(r);
@@ -137,7 +139,7 @@ class Runner {
   Memory& memory(std::size_t rank, Space space, std::size_t round) {
     Ranks& of = memory_[rank];
     if (space == Space::shard) return of.shard;
-    return space == Space::keep ? of.keep : of.stage[round % plans_[rank].slots];
+    return space == Space::keep ? of.keep : of.stage[round % plans_[rank].rounds_at_once];
   }
   std::uint64_t size(std::size_t rank, std::uint32_t tensor) const {
     return dtype_size(plans_[rank].dtypes.at(tensor));

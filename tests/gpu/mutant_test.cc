@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "backend/safetensors/storage.h"
+#include "fakes/forwarding.h"
 #include "gpu/gpu_run.h"
 #include "mpi/loader_files.h"
 
@@ -79,32 +80,13 @@ class MutantDevice final : public Device {
   const PhaseMonitor& monitor_;
 };
 
-class MutantFabric final : public Fabric {
+class MutantFabric final : public ForwardingFabric {
  public:
-  explicit MutantFabric(Fabric& inner) : inner_(inner) {}
-  void connect(const std::vector<std::vector<int>>& groups, const std::vector<int>& peers) override {
-    inner_.connect(groups, peers);
-  }
-  void all_gather(std::size_t group, void* data, std::uint64_t bytes, std::uint64_t part) override {
-    inner_.all_gather(group, data, bytes, part);
-  }
-  void broadcast(std::size_t group, int root, void* data, std::uint64_t bytes) override {
-    inner_.broadcast(group, root, data, bytes);
-  }
-  void send(int peer, const void* data, std::uint64_t bytes) override { inner_.send(peer, data, bytes); }
-  void receive(int peer, void* data, std::uint64_t bytes) override { inner_.receive(peer, data, bytes); }
-  Ticket start() override { return inner_.start(); }
-  void progress() override { inner_.progress(); }
+  using ForwardingFabric::ForwardingFabric;
   std::optional<Span> finished(Ticket ticket) override {
     if (mutant() == "fill_wait") return Span{};
     return inner_.finished(ticket);
   }
-  bool abort() noexcept override { return inner_.abort(); }
-  std::uint64_t own_bytes() const override { return inner_.own_bytes(); }
-  std::string description() const override { return inner_.description(); }
-
- private:
-  Fabric& inner_;
 };
 
 class MutantControl final : public Control {
@@ -136,28 +118,21 @@ class MutantControl final : public Control {
 };
 
 // Fails on its n-th read, or at the end, when the files are looked at once more.
-class FailingStorage final : public Storage {
+class FailingStorage final : public ForwardingStorage {
  public:
   static constexpr int kNever = -1, kAtTheEnd = -2;
   FailingStorage(Storage& inner, int fails_at)
-      : inner_(inner), left_(fails_at), at_the_end_(fails_at == kAtTheEnd) {}
+      : ForwardingStorage(inner), left_(fails_at), at_the_end_(fails_at == kAtTheEnd) {}
   void read(const TensorMeta& tensor, const Box& box, void* out) override {
     if (left_ >= 0 && left_-- == 0) fail(Status::file, "the disk is gone");
     inner_.read(tensor, box, out);
   }
-  void read_collective(const TensorMeta& tensor, const Box* box, void* out) override {
-    inner_.read_collective(tensor, box, out);
-  }
-  bool collective(const TensorMeta& tensor) const override { return inner_.collective(tensor); }
   void check_unchanged() override {
     if (at_the_end_) fail(Status::file, "the disk is gone");
     inner_.check_unchanged();
   }
-  StorageCounters counters() const override { return inner_.counters(); }
-  std::string description() const override { return "failing"; }
 
  private:
-  Storage& inner_;
   int left_;
   bool at_the_end_;
 };
@@ -219,54 +194,32 @@ TEST(Mutant, LoadsRight) {
 }
 
 // What happens in which order: "start" and "end" of a round's transfers, "read".
-class RecordingFabric final : public Fabric {
+class RecordingFabric final : public ForwardingFabric {
  public:
-  RecordingFabric(Fabric& inner, std::vector<std::string>& log) : inner_(inner), log_(log) {}
-  void connect(const std::vector<std::vector<int>>& groups, const std::vector<int>& peers) override {
-    inner_.connect(groups, peers);
-  }
-  void all_gather(std::size_t group, void* data, std::uint64_t bytes, std::uint64_t part) override {
-    inner_.all_gather(group, data, bytes, part);
-  }
-  void broadcast(std::size_t group, int root, void* data, std::uint64_t bytes) override {
-    inner_.broadcast(group, root, data, bytes);
-  }
-  void send(int peer, const void* data, std::uint64_t bytes) override { inner_.send(peer, data, bytes); }
-  void receive(int peer, void* data, std::uint64_t bytes) override { inner_.receive(peer, data, bytes); }
+  RecordingFabric(Fabric& inner, std::vector<std::string>& log) : ForwardingFabric(inner), log_(log) {}
   Ticket start() override {
     log_.push_back("start");
     return inner_.start();
   }
-  void progress() override { inner_.progress(); }
   std::optional<Span> finished(Ticket ticket) override {
     std::optional<Span> span = inner_.finished(ticket);
     if (span) log_.push_back("end");
     return span;
   }
-  bool abort() noexcept override { return inner_.abort(); }
-  std::uint64_t own_bytes() const override { return inner_.own_bytes(); }
-  std::string description() const override { return inner_.description(); }
 
  private:
-  Fabric& inner_;
   std::vector<std::string>& log_;
 };
 
-class RecordingStorage final : public Storage {
+class RecordingStorage final : public ForwardingStorage {
  public:
-  RecordingStorage(Storage& inner, std::vector<std::string>& log) : inner_(inner), log_(log) {}
+  RecordingStorage(Storage& inner, std::vector<std::string>& log) : ForwardingStorage(inner), log_(log) {}
   void read(const TensorMeta& tensor, const Box& box, void* out) override {
     log_.push_back("read");
     inner_.read(tensor, box, out);
   }
-  void read_collective(const TensorMeta&, const Box*, void*) override { FAIL(); }
-  bool collective(const TensorMeta&) const override { return false; }
-  void check_unchanged() override { inner_.check_unchanged(); }
-  StorageCounters counters() const override { return inner_.counters(); }
-  std::string description() const override { return "recording"; }
 
  private:
-  Storage& inner_;
   std::vector<std::string>& log_;
 };
 
@@ -301,7 +254,7 @@ TEST(Pipeline, ReadsWhileTransfersAreUnderWay) {
     return;
   }
   EXPECT_GT(starts, 4u);
-  EXPECT_EQ(most, loaded.plan.slots);
+  EXPECT_EQ(most, loaded.plan.rounds_at_once);
   EXPECT_GE(read_behind + 2, starts);
 }
 
@@ -328,6 +281,9 @@ TEST(Mutant, FailsAlike) {
       EXPECT_TRUE(error.agreed());
       EXPECT_EQ(error.rank(), culprit);
       EXPECT_THAT(error.message(), HasSubstr("the disk is gone"));
+      if (at != FailingStorage::kAtTheEnd) {
+        EXPECT_THAT(error.message(), HasSubstr(" (tensor "));
+      }
     }
   }
 }

@@ -92,9 +92,9 @@ void expect_right(const RandomCase& c, const std::vector<LoadPlan>& plans) {
   for (const TensorMeta& t : c.index.tensors) converts |= expected_dtype(t, c.params) != t.dtype;
   for (const LoadPlan& plan : plans) {
     ASSERT_EQ(plan.keep_bytes, 0u);
-    ASSERT_LE(plan.stage_bytes * plan.slots + beside_the_rounds(c.params, converts), c.params.staging);
+    ASSERT_LE(plan.stage_bytes * plan.rounds_at_once + beside_the_rounds(c.params, converts), c.params.staging);
     std::uint64_t rounds = c.params.pinned || c.params.slots == 0 ? 2 : c.params.slots;
-    ASSERT_LE(plan.slots, rounds);
+    ASSERT_LE(plan.rounds_at_once, rounds);
     if (!c.params.pinned && c.params.slot_bytes != 0) {
       ASSERT_LE(plan.stage_bytes, c.params.slot_bytes);
     }
@@ -283,7 +283,7 @@ TEST(SlabPlanner, PlansATensorOfATrillionBytesWithoutItsMemory) {
     for (std::uint64_t rank = 0; rank < 48; ++rank) {
       LoadPlan plan = planner->plan(rank);
       validator.add(plan);
-      EXPECT_LE(plan.stage_bytes * plan.slots, params.staging);
+      EXPECT_LE(plan.stage_bytes * plan.rounds_at_once, params.staging);
       for (const Round& round : plan.rounds) {
         for (const ReadItem& item : round.reads) {
           std::uint64_t bytes = item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
@@ -362,7 +362,7 @@ TEST(SlabPlanner, NamesTheSlotThatItNeeds) {
   // The number that it names works, and is not far from being the least.
   const std::uint64_t needed = std::stoull(refused.message().substr(refused.message().find("slots of ") + 9));
   params.slot_bytes = needed;
-  EXPECT_EQ(plans_of(index, layout, params)[0].slots, 2u);
+  EXPECT_EQ(plans_of(index, layout, params)[0].rounds_at_once, 2u);
   params.slot_bytes = needed - 1;
   EXPECT_THAT(thrown_error([&] { Planner::make(index, layout, params); }).message(),
               HasSubstr("--slot-bytes"));
