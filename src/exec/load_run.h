@@ -75,7 +75,9 @@ struct LoadRun {
   Error about(const Error& error, std::uint32_t t) const {
     if (t == kNoTensor || error.agreed() || error.second_hand()) return error;
     const std::string name = printable(tensor(t).name);
-    if (error.message().find(name) != std::string::npos) return error;
+    for (const std::string& named : {"tensor " + name, "tensor '" + name}) {
+      if (error.message().find(named) != std::string::npos) return error;
+    }
     return Error(error.status(), fmt::format("{} (tensor {})", error.message(), name));
   }
 
