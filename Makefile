@@ -348,6 +348,7 @@ $(header_checks): $(O)/headers/%.ok: % $(O)/flags
 
 check-layers: $(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj) $(header_checks) ## the pure layers need no MPI/HDF5/CUDA; headers stand alone; includes go downward
 	@tests/tools/check_layers.sh
+	@tests/tools/check_scripts.sh
 
 # For pkg-config: the library is static, so its users link all that it stands on.
 define pkgconfig

@@ -10,7 +10,7 @@ done
 ends_with() {
   expect_status "$1"
   expect_equal "$(grep -c 'slabload: .*error' "$ERR")" 1 "lines of error"
-  grep -E 'slabload: .*error' "$ERR" | grep -qE -- "$2" || { show; fail "the error does not match: $2"; }
+  grep -E 'slabload: .*error' "$ERR" | grep -E -- "$2" >/dev/null || { show; fail "the error does not match: $2"; }
   checks=$((checks + 1))
 }
 

@@ -20,7 +20,7 @@ for program in slabload gpu_tests gpu_tools/bandwidth gpu_tools/kernels gpu_tool
   fakes/libcudart.so.13 fakes/libnccl.so.2; do
   [ -e "$BUILD/$program" ] || fail "$BUILD/$program is missing: make gpu-bundle builds it"
 done
-ompi_info --version 2>/dev/null | grep -q ' v4\.' || fail "only Open MPI 4 can be taken along, and ompi_info does not tell of one"
+ompi_info --version 2>/dev/null | grep ' v4\.' >/dev/null || fail "only Open MPI 4 can be taken along, and ompi_info does not tell of one"
 
 # Made anew beside the old one, which is then replaced: a bundle that is there is whole.
 new=$target.new
@@ -34,7 +34,7 @@ cp "$BUILD"/fakes/lib*.so.* "$new/fakes/"
 
 # ---- Open MPI, but for the plugins of networks and job managers that a single machine does not have
 
-mpi_folder() { ompi_info --parsable --path "$1" | sed -n "s/^path:$1://p" | head -n 1; }
+mpi_folder() { ompi_info --parsable --path "$1" | sed -n "s/^path:$1://p" | sed -n 1p; }
 for name in mpirun orted; do cp -L "$(command -v $name)" "$new/openmpi/bin/$name"; done
 unwanted='ucx|ofi|openib|usnic|psm|psm2|mxm|portals4|slurm|gridengine|lsf|tm|flux|jsm|alps'
 shmem='atomic|memheap|scoll|spml|sshmem'

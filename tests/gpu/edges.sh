@@ -104,7 +104,7 @@ END
 load 3 --device cuda --layout replicate --staging 1KiB
 expect_status 2
 expect_err 'does not fit, it lacks [0-9]+ bytes; the smallest budget that works is [0-9]+ bytes$'
-least=$(sed -n 's/.*the smallest budget that works is \([0-9]*\) bytes.*/\1/p' "$ERR" | head -n 1)
+least=$(sed -n 's/.*the smallest budget that works is \([0-9]*\) bytes.*/\1/p' "$ERR" | sed -n 1p)
 load 3 --device cuda --layout replicate --staging "$least" --verify shards
 expect_status 0
 expect_out '^#wrong 0$'

@@ -44,7 +44,7 @@ export BUNDLE=${BUNDLE:-build/gpu-bundle}
 BUNDLE=$(cd "$BUNDLE" && pwd)
 glibc=$(getconf GNU_LIBC_VERSION | awk '{print $2}')
 needed=$(cat "$BUNDLE/glibc")
-[ "$(printf '%s\n' "$needed" "$glibc" | sort -V | head -n 1)" = "$needed" ] ||
+[ "$(printf '%s\n' "$needed" "$glibc" | sort -V | sed -n 1p)" = "$needed" ] ||
   die "this machine has glibc $glibc, the programs need $needed: build them there, or where glibc is no newer"
 
 # ---- where things are put
@@ -68,7 +68,7 @@ left_behind() {
   for folder in /proc/[0-9]*; do
     { read -r name <"$folder/comm"; } 2>/dev/null && [[ $name =~ ^($programs) ]] || continue
     # A zombie has no environment left.
-    { tr '\0' '\n' <"$folder/environ" | grep -qx "SLABLOAD_GPU_RUN=$SLABLOAD_GPU_RUN"; } 2>/dev/null && echo "${folder#/proc/}"
+    { tr '\0' '\n' <"$folder/environ" | grep -x "SLABLOAD_GPU_RUN=$SLABLOAD_GPU_RUN" >/dev/null; } 2>/dev/null && echo "${folder#/proc/}"
   done
 }
 # Prints the names of those that don't end by themselves.

@@ -90,7 +90,7 @@ step_versions() {
   say_text libraries "$(readlink -f "$WORK"/cuda/*)"
   if command -v nvidia-smi >/dev/null; then
     local fields=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max
-    say_text nvidia_smi "$(nvidia-smi --query-gpu=$fields --format=csv,noheader 2>&1 | head -n 1)"
+    say_text nvidia_smi "$(nvidia-smi --query-gpu=$fields --format=csv,noheader 2>&1 | sed -n 1p)"
   fi
   say_text slabload "$(with_libs slabload version 2>&1)"
   local found
@@ -126,7 +126,7 @@ load_well() {
   "$2" "$3" slabload load "$DATA/small.h5" "${@:4}" >load.out 2>&1
   local status=$?
   cat load.out
-  [ $status = 0 ] || fail "$what: exit status $status: $(grep -m 1 'slabload: error' load.out || grep -v '^#' load.out | head -n 3)"
+  [ $status = 0 ] || fail "$what: exit status $status: $(grep -m 1 'slabload: error' load.out || grep -v '^#' load.out | sed -n 1,3p)"
 }
 # same_shards NAME N START ARGUMENTS...: a load onto GPUs and one into host memory; all bytes are to be the same
 same_shards() {
@@ -327,7 +327,7 @@ step_bandwidth() {
 
 step_sanitizer() {
   local checker tool
-  checker=$(command -v compute-sanitizer || ls "${CUDA_HOME:-/usr/local/cuda}"/{bin,compute-sanitizer}/compute-sanitizer 2>/dev/null | head -n 1)
+  checker=$(command -v compute-sanitizer || ls "${CUDA_HOME:-/usr/local/cuda}"/{bin,compute-sanitizer}/compute-sanitizer 2>/dev/null | sed -n 1p)
   if [ -z "$checker" ] || [ "$DOUBLES" = 1 ]; then
     say_text without "there is no compute-sanitizer, or no GPU that it could look at"
     return
