@@ -1,33 +1,33 @@
 #include "layout/layout.h"
 
 #include <algorithm>
-#include <charconv>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/narrow.h"
+#include "layout/flat_blocks.h"
+#include "layout/name_rules.h"
 
 namespace slabload {
 
-Placement Placement::parse(std::string_view text) {
-  if (text == "R") return {Kind::replicate, 0};
-  if (text.size() > 3 && text.substr(0, 2) == "S(" && text.back() == ')') {
-    std::string_view number = text.substr(2, text.size() - 3);
-    std::int64_t dim = 0;
-    auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), dim);
-    if (code == std::errc() && end == number.data() + number.size()) return {Kind::shard, dim};
+namespace {
+
+// The name with 0 for each of its parts that is a number.
+std::string without_numbers(std::string_view name) {
+  std::string out;
+  while (true) {
+    const std::size_t dot = name.find('.');
+    const std::string_view part = name.substr(0, dot);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    out += number ? "0" : part;
+    if (dot == std::string_view::npos) return out;
+    out += '.';
+    name.remove_prefix(dot + 1);
   }
-  if (!text.empty() && text.front() == 'P') {
-    fail(Status::usage,
-         "placement '{}': a checkpoint holds values, not summands, so Partial cannot be loaded",
-         printable(text));
-  }
-  fail(Status::usage, "placement '{}' is not R or S(dim)", printable(text));
 }
 
-std::string Placement::text() const {
-  return kind == Kind::replicate ? "R" : fmt::format("S({})", dim);
-}
+}  // namespace
 
 ChunkSpan torch_chunk(ChunkSpan whole, std::uint64_t parts, std::uint64_t part) {
   std::uint64_t step = ceil_div(whole.extent, parts);
@@ -37,138 +37,134 @@ ChunkSpan torch_chunk(ChunkSpan whole, std::uint64_t parts, std::uint64_t part) 
   return {whole.start + begin, std::min(step, whole.extent - begin)};
 }
 
-Layout Layout::preset(const std::string& name, const Mesh& mesh) {
-  Layout layout(name, mesh);
-  layout.is_preset_ = true;
-  LayoutRule rule;
-  rule.placements.assign(mesh.ndim(), Placement{});
-  if (name == "fsdp2" || name == "hsdp") {
-    auto shard_axis = mesh.find("dp_shard");
-    if (!shard_axis) {
-      fail(Status::usage, "--layout {} needs a mesh axis dp_shard; the mesh is {}", name, mesh.text());
-    }
-    if (name == "hsdp" && !mesh.find("dp_replicate")) {
-      fail(Status::usage, "--layout hsdp needs a mesh axis dp_replicate; the mesh is {}", mesh.text());
-    }
-    rule.placements[*shard_axis] = {Placement::Kind::shard, 0};
-  } else if (name != "replicate") {
-    fail(Status::usage, "--layout: '{}' is not fsdp2, hsdp, replicate or a rules file ending in .json",
-         printable(name));
-  }
-  layout.rules_.push_back(std::move(rule));
-  return layout;
+std::size_t Layout::rule_of(const std::string& name) const {
+  std::size_t i = 0;
+  while (i < rules_.size() && !rules_[i].match.empty() && !glob_match(rules_[i].match, name)) ++i;
+  return i;
 }
 
-TensorLayout Layout::resolve(const TensorMeta& tensor) const {
-  std::size_t chosen = rules_.size();
-  for (std::size_t i = 0; i < rules_.size(); ++i) {
-    bool is_default = rules_[i].match.empty();
-    if (is_default || glob_match(rules_[i].match, tensor.name)) {
-      chosen = i;
-      break;
+std::vector<std::size_t> Layout::rules_of(const TensorIndex& index) const {
+  std::vector<std::size_t> out;
+  out.reserve(index.tensors.size());
+  // The presets' globs do not tell one layer's number from another's, so a model has few kinds of names.
+  std::unordered_map<std::string, std::size_t> known;
+  for (const TensorMeta& tensor : index.tensors) {
+    if (!is_preset_) {
+      out.push_back(rule_of(tensor.name));
+      continue;
+    }
+    auto [entry, fresh] = known.try_emplace(without_numbers(tensor.name), 0);
+    if (fresh) entry->second = rule_of(tensor.name);
+    out.push_back(entry->second);
+  }
+  return out;
+}
+
+TensorLayout Layout::resolve_preset(const TensorMeta& tensor, std::size_t chosen) const {
+  TensorLayout out;
+  out.rule = chosen;
+  out.dims.assign(mesh_.ndim(), -1);
+  const std::size_t ndim = tensor.shape.ndim();
+  if (ndim == 0) return out;
+  std::optional<std::size_t> dp_axis;
+  for (std::size_t axis = 0; axis < mesh_.ndim(); ++axis) {
+    const Placement& placement = rules_[chosen].placements[axis];
+    if (placement.kind == Placement::Kind::replicate) continue;
+    if (placement.kind == Placement::Kind::flat) {
+      out.dims[axis] = TensorLayout::kFlat;
+      out.flat_total = tensor.elements();
+      continue;
+    }
+    const auto dim = static_cast<std::size_t>(placement.dim);
+    if (axis == tp_axis_) {
+      // A scale for the whole tensor is every rank's.
+      if (dim >= ndim || (rules_[chosen].of_scales() && tensor.shape[dim] == 1)) continue;
+    } else {
+      dp_axis = axis;
+    }
+    out.dims[axis] = static_cast<int>(dim);
+  }
+  if (dp_axis && tp_axis_ && *dp_axis < *tp_axis_ && out.dims[*dp_axis] == out.dims[*tp_axis_]) {
+    for (std::size_t axis = 0; axis < mesh_.ndim(); ++axis) {
+      if (axis == dp_axis) out.order.push_back(narrow<std::uint8_t>(*tp_axis_));
+      if (axis != tp_axis_) out.order.push_back(narrow<std::uint8_t>(axis));
     }
   }
-  if (chosen == rules_.size()) {
-    fail(Status::usage, "{}: no rule matches tensor {} and there is no default", name_,
-         printable(tensor.name));
-  }
+  return out;
+}
+
+TensorLayout Layout::resolve(const TensorMeta& tensor, std::size_t chosen) const {
+  if (is_preset_) return resolve_preset(tensor, chosen);
   const LayoutRule& rule = rules_[chosen];
   TensorLayout out;
   out.rule = chosen;
   out.dims.assign(mesh_.ndim(), -1);
   auto ndim = static_cast<std::int64_t>(tensor.shape.ndim());
-  if (ndim == 0 && is_preset_) return out;
+  auto misfit = [&](std::size_t axis, std::string_view why) {
+    fail(Status::usage, "{}: {}: {} on axis {} does not fit tensor {} of shape {}{}", printable(name_),
+         rule_name(chosen), rule.placements[axis].text(), printable(mesh_.axis(axis).name),
+         shown_name(tensor), tensor.shape.text(), why);
+  };
+  std::uint64_t factors = 1;
   for (std::size_t axis = 0; axis < mesh_.ndim(); ++axis) {
     const Placement& placement = rule.placements[axis];
     if (placement.kind == Placement::Kind::replicate) continue;
+    if (ndim == 0) misfit(axis, ": a tensor without dimensions is only replicated");
+    if (placement.kind == Placement::Kind::flat) {
+      out.dims[axis] = TensorLayout::kFlat;
+      out.flat_total = tensor.elements();
+      continue;
+    }
     std::int64_t dim = placement.dim < 0 ? placement.dim + ndim : placement.dim;
-    if (dim < 0 || dim >= ndim) {
-      fail(Status::usage, "{}: {} on axis {} does not fit tensor {} of shape {} (rule '{}')", name_,
-           placement.text(), mesh_.axis(axis).name, printable(tensor.name), tensor.shape.text(),
-           rule.match.empty() ? "default" : printable(rule.match));
-    }
+    if (dim < 0 || dim >= ndim) misfit(axis, "");
     out.dims[axis] = static_cast<int>(dim);
+    if (placement.kind == Placement::Kind::strided) {
+      out.factors.resize(mesh_.ndim(), 0);
+      out.factors[axis] = placement.factor;
+      // Several strided dimensions multiply the runs of a shard.
+      factors *= placement.factor;
+      if (factors > kMostFactor)
+        misfit(axis, fmt::format(": all split factors together are above {}", kMostFactor));
+    }
+  }
+  for (std::size_t axis = 0; axis < mesh_.ndim(); ++axis) {
+    if (out.dims[axis] != TensorLayout::kFlat) continue;
+    for (std::size_t other = 0; other < mesh_.ndim(); ++other) {
+      if (other != axis && out.dims[other] != -1)
+        misfit(axis, ": what is flattened is cut along no other axis");
+    }
   }
   return out;
 }
 
-std::vector<std::string> Layout::unmatched_rules(const TensorIndex& index) const {
-  std::vector<std::string> out;
-  for (const LayoutRule& rule : rules_) {
-    if (rule.match.empty()) continue;
-    bool used = std::any_of(index.tensors.begin(), index.tensors.end(),
-                            [&](const TensorMeta& t) { return glob_match(rule.match, t.name); });
-    if (!used) out.push_back(rule.match);
+TensorLayout Layout::resolve(const TensorMeta& tensor) const {
+  const std::size_t rule = rule_of(tensor.name);
+  if (rule == rules_.size()) {
+    fail(Status::usage, "{}: no rule matches tensor {} and there is no default", printable(name_),
+         shown_name(tensor));
   }
+  return resolve(tensor, rule);
+}
+
+std::vector<TensorLayout> Layout::resolve(const TensorIndex& index) const {
+  const std::vector<std::size_t> rules = rules_of(index);
+  const auto unmatched = std::count(rules.begin(), rules.end(), rules_.size());
+  if (unmatched != 0) {
+    constexpr int kNamed = 3;
+    std::string names;
+    for (std::size_t t = 0, named = 0; t < rules.size() && named < kNamed; ++t) {
+      if (rules[t] != rules_.size()) continue;
+      names += (named++ == 0 ? "" : ", ") + shown_name(index.tensors[t]);
+    }
+    if (unmatched > kNamed) names += fmt::format(" and {} more", unmatched - kNamed);
+    fail(Status::usage, "{}: no rule matches {} of {} tensors and there is no default: {}", printable(name_),
+         unmatched, rules.size(), names);
+  }
+  std::vector<TensorLayout> out;
+  out.reserve(rules.size());
+  for (std::size_t t = 0; t < rules.size(); ++t) out.push_back(resolve(index.tensors[t], rules[t]));
+  if (flat_blocks_) join_blocks(index, out);
   return out;
-}
-
-Box local_box(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, const Dims& coordinate) {
-  Box box = whole_box(shape);
-  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
-    if (layout.dims[axis] < 0) continue;
-    auto d = static_cast<std::size_t>(layout.dims[axis]);
-    ChunkSpan part = torch_chunk({box.start[d], box.extent[d]}, mesh.axis(axis).size, coordinate[axis]);
-    box.start[d] = part.start;
-    box.extent[d] = part.extent;
-  }
-  // DTensor gives an empty shard the dimension's full length as its offset, also where an inner axis left it
-  // empty.
-  for (std::size_t d = 0; d < box.ndim(); ++d) {
-    if (box.extent[d] == 0) box.start[d] = shape[d];
-  }
-  return box;
-}
-
-std::uint32_t replica_mask(const Mesh& mesh, const TensorLayout& layout) {
-  std::uint32_t mask = 0;
-  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
-    if (layout.dims[axis] < 0 && mesh.axis(axis).size > 1) mask |= std::uint32_t{1} << axis;
-  }
-  return mask;
-}
-
-namespace {
-
-struct ShardWalk {
-  const Shape& shape;
-  const Mesh& mesh;
-  const TensorLayout& layout;
-  const Box& within;
-  const std::function<void(const Dims&, const Box&)>& visit;
-  Dims coordinate;
-
-  void descend(std::size_t axis, const Box& box) {
-    while (axis < mesh.ndim() && layout.dims[axis] < 0) ++axis;
-    if (axis == mesh.ndim()) {
-      if (!intersect(box, within).empty()) visit(coordinate, box);
-      return;
-    }
-    auto d = static_cast<std::size_t>(layout.dims[axis]);
-    ChunkSpan whole{box.start[d], box.extent[d]};
-    std::uint64_t begin = std::max(whole.start, within.start[d]);
-    std::uint64_t end = std::min(whole.start + whole.extent, within.start[d] + within.extent[d]);
-    if (begin >= end) return;
-    std::uint64_t parts = mesh.axis(axis).size;
-    std::uint64_t step = ceil_div(whole.extent, parts);
-    for (std::uint64_t part = (begin - whole.start) / step; part <= (end - 1 - whole.start) / step; ++part) {
-      ChunkSpan span = torch_chunk(whole, parts, part);
-      Box inner = box;
-      inner.start[d] = span.start;
-      inner.extent[d] = span.extent;
-      coordinate[axis] = part;
-      descend(axis + 1, inner);
-    }
-    coordinate[axis] = 0;
-  }
-};
-
-}  // namespace
-
-void for_each_shard(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, const Box& within,
-                    const std::function<void(const Dims&, const Box&)>& visit) {
-  ShardWalk walk{shape, mesh, layout, within, visit, Dims(mesh.ndim(), 0)};
-  walk.descend(0, whole_box(shape));
 }
 
 }  // namespace slabload

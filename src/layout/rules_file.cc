@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
+#include "layout/name_rules.h"
 
 namespace slabload {
 namespace {
@@ -34,16 +35,18 @@ Mesh mesh_of(const Json& json, const std::string& source) {
 
 std::vector<Placement> placements_of(const Json& json, const Mesh& mesh, const std::string& where) {
   if (!json.is_object())
-    fail(Status::usage, "{}: placements are an object {{axis: \"R\" or \"S(d)\"}}", where);
+    fail(Status::usage, "{}: placements are an object {{axis: \"R\", \"S(d)\", \"SS(d,f)\" or \"F\"}}",
+         where);
   std::vector<Placement> out(mesh.ndim());
   for (const auto& [name, text] : json.items()) {
     auto axis = mesh.find(name);
     if (!axis) fail(Status::usage, "{}: axis {} is not in the mesh {}", where, printable(name), mesh.text());
-    if (!text.is_string()) fail(Status::usage, "{}: the placement on axis {} is not a string", where, name);
+    if (!text.is_string())
+      fail(Status::usage, "{}: the placement on axis {} is not a string", where, printable(name));
     try {
       out[*axis] = Placement::parse(text.get<std::string>());
     } catch (const Error& error) {
-      fail(error.status(), "{}: axis {}: {}", where, name, error.message());
+      fail(error.status(), "{}: axis {}: {}", where, printable(name), error.message());
     }
   }
   return out;
@@ -68,7 +71,8 @@ Layout Layout::from_json(std::string_view text, const std::string& source,
     fail(Status::usage, "{}: not JSON: {}", source, printable(error.what()));
   }
   if (!json.is_object()) fail(Status::usage, "{}: a rules file is a JSON object", source);
-  check_keys(json, {"mesh", "rules", "default"}, source);
+  check_keys(json, {"mesh", "rules", "default", "rename", "alias"}, source);
+  NameRules::from_json(text, source);  // so that a mistake in them is found wherever the file is read
   auto choose_mesh = [&] {
     if (mesh_override) return *mesh_override;
     if (json.contains("mesh")) return mesh_of(json["mesh"], source);
@@ -86,6 +90,8 @@ Layout Layout::from_json(std::string_view text, const std::string& source,
       check_keys(rule, {"match", "placements"}, where);
       std::string match = rule["match"].get<std::string>();
       if (match.empty()) fail(Status::usage, "{}: an empty match matches nothing", where);
+      if (match.find('\0') != std::string::npos)
+        fail(Status::usage, "{}: the match holds a zero byte", where);
       where += fmt::format(" ('{}')", printable(match));
       layout.rules_.push_back({match, placements_of(rule["placements"], layout.mesh_, where)});
     }

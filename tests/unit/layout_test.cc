@@ -1,6 +1,4 @@
 // Which part of a tensor a rank holds: the worked examples, and torch.chunk's rule by brute force.
-#include "layout/layout.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "layout/shard.h"
 #include "unit/thrown_error.h"
 
 namespace slabload {
@@ -200,11 +199,27 @@ TEST(Placement, ParsesAndPrints) {
   EXPECT_EQ(Placement::parse("S(0)").text(), "S(0)");
   EXPECT_EQ(Placement::parse("S(-1)").dim, -1);
   EXPECT_EQ(Placement::parse("S(12)").kind, Placement::Kind::shard);
-  for (const char* text :
-       {"", "r", "S", "S()", "S(x)", "S(1", "S(1 )", "S(0)x", "s(0)", "RR", "S(+1)", "SS(0,2)", "F"}) {
+  for (const char* text : {"",          "r",
+                           "S",         "S()",
+                           "S(x)",      "S(1",
+                           "S(1 )",     "S(0)x",
+                           "s(0)",      "RR",
+                           "S(+1)",     "SS",
+                           "SS()",      "SS(0)",
+                           "SS(,2)",    "SS(0,)",
+                           "SS(0,x)",   "SS(0,-1)",
+                           "SS(0,0)",   "SS(0,65537)",
+                           "SS(0,2,2)", "SS(0,99999999999999999999)",
+                           "f",         "FF",
+                           "F(0..4)"}) {
     EXPECT_EQ(thrown_error([&] { Placement::parse(text); }).status(), Status::usage) << text;
   }
-  EXPECT_THAT(thrown_error([] { Placement::parse("P"); }).message(), HasSubstr("summands"));
+  EXPECT_EQ(Placement::parse("SS(-1,65536)").text(), "SS(-1,65536)");
+  EXPECT_EQ(Placement::parse("SS(0, 2)").text(), "SS(0,2)");
+  EXPECT_EQ(Placement::parse("F").text(), "F");
+  EXPECT_THAT(thrown_error([] { Placement::parse("SS(0,0)"); }).message(), HasSubstr("1..65536"));
+  for (const char* text : {"P", "Partial", "P(sum)"})
+    EXPECT_THAT(thrown_error([&] { Placement::parse(text); }).message(), HasSubstr("summands")) << text;
 }
 
 TEST(Preset, Fsdp2ShardsTheFirstDimension) {
@@ -303,6 +318,55 @@ TEST(RulesFile, RefusesATensorWithoutARule) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("r.json"), HasSubstr("y\\x1b")));
 }
 
+TEST(RulesFile, CountsTheTensorsWithoutARule) {
+  Layout layout = Layout::from_json(
+      R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {}}]})json", "r.json", std::nullopt, 2);
+  TensorIndex index;
+  for (const char* name : {"x1", "y1", "y2", "x2", "y3", "y4", "y5"})
+    index.tensors.push_back(tensor(name, {3}));
+  EXPECT_EQ(thrown_error([&] { layout.resolve(index); }).message(),
+            "r.json: no rule matches 5 of 7 tensors and there is no default: y1, y2, y3 and 2 more");
+  index.tensors.resize(2);
+  EXPECT_EQ(thrown_error([&] { layout.resolve(index); }).message(),
+            "r.json: no rule matches 1 of 2 tensors and there is no default: y1");
+}
+
+TEST(RulesFile, TakesStridedAndFlatPlacements) {
+  Layout layout = Layout::from_json(R"json({"mesh": "r=2,dp=3,tp=2", "rules": [
+      {"match": "s", "placements": {"dp": "SS(-1,2)", "tp": "S(-1)"}},
+      {"match": "f*", "placements": {"dp": "F"}},
+      {"match": "g", "placements": {"dp": "F", "tp": "S(0)"}},
+      {"match": "h", "placements": {"dp": "F", "tp": "F"}},
+      {"match": "wide", "placements": {"dp": "SS(0,300)", "tp": "SS(1,300)"}}]})json",
+                                    "r.json", std::nullopt, 12);
+  TensorLayout strided = layout.resolve(tensor("s", {4, 7}));
+  EXPECT_THAT(strided.dims, ElementsAre(-1, 1, 1));
+  EXPECT_THAT(strided.factors, ElementsAre(0, 2, 0));
+  EXPECT_THAT(strided.order, IsEmpty());
+  EXPECT_EQ(layout.rule_text(tensor("s", {4, 7}), strided), "rule 1 's': r=R dp=SS(-1,2) tp=S(-1)");
+  TensorLayout flat = layout.resolve(tensor("f", {4, 7}));
+  EXPECT_THAT(flat.dims, ElementsAre(-1, TensorLayout::kFlat, -1));
+  EXPECT_EQ(flat.flat_total, 28u);
+  EXPECT_EQ(layout.rule_text(tensor("f", {4, 7}), flat), "rule 2 'f*': r=R dp=F tp=R");
+  const struct {
+    const char* name;
+    Shape shape;
+    std::vector<const char*> says;
+  } cases[] = {
+      {"s", {}, {"rule 1 's'", "SS(-1,2) on axis dp", "shape ()", "only replicated"}},
+      {"f", {}, {"rule 2 'f*'", "F on axis dp", "only replicated"}},
+      {"g", {4}, {"rule 3 'g'", "F on axis dp", "tensor g", "no other axis"}},
+      {"h", {4}, {"rule 4 'h'", "F on axis dp", "no other axis"}},
+      {"wide", {4}, {"rule 5 'wide'", "SS(1,300) on axis tp", "shape (4)"}},
+      {"wide", {4, 4}, {"rule 5 'wide'", "SS(1,300) on axis tp", "above 65536"}},
+  };
+  for (const auto& c : cases) {
+    Error error = thrown_error([&] { layout.resolve(tensor(c.name, c.shape)); });
+    EXPECT_EQ(error.status(), Status::usage);
+    for (const char* part : c.says) EXPECT_THAT(error.message(), HasSubstr(part)) << c.name;
+  }
+}
+
 TEST(RulesFile, NamesTheFaultyRule) {
   struct {
     const char* text;
@@ -324,6 +388,10 @@ TEST(RulesFile, NamesTheFaultyRule) {
       {R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {"a": "Q"}}]})json", "rule 1 ('x*')"},
       {R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": ["R"]}]})json", "placements"},
       {R"json({"mesh": "a=2", "default": {"a": "P"}})json", "default"},
+      {R"json({"mesh": "a=2", "default": {"a": "SS(0,0)"}})json", "default: axis a: placement 'SS(0,0)'"},
+      {R"json({"mesh": "a=2", "rules": [{"match": "x\u0000*", "placements": {}}]})json", "zero byte"},
+      {R"json({"mesh": "a=2", "default": {}, "rename": 1})json", "\"rename\""},
+      {R"json({"mesh": "a=2", "default": {}, "alias": [{}]})json", "alias 1"},
   };
   for (const auto& c : cases) {
     Error error = thrown_error([&] { Layout::from_json(c.text, "r.json", std::nullopt, 2); });
