@@ -1,7 +1,6 @@
 #include "plan/baseline_planner.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace slabload {
 namespace {
@@ -20,7 +19,9 @@ std::vector<FlatRange> pieces_of(std::uint64_t elements, std::uint64_t element_s
 
 BaselinePlanner::BaselinePlanner(const TensorIndex& index, const Layout& layout, const PlanParams& params)
     : index_(index), layout_(layout), params_(params) {
-  for (const TensorMeta& tensor : index_.tensors) resolved_.push_back(layout_.resolve(tensor));
+  resolved_ = layout_.resolve(index_);
+  table_.emplace(index_, layout_.mesh(), resolved_);
+  for (const TensorMeta& tensor : index_.tensors) dtypes_.push_back(final_dtype(tensor, params_.cast));
 }
 
 std::string BaselinePlanner::why() const {
@@ -36,10 +37,8 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
   LoadPlan plan;
   plan.rank = rank;
   plan.rounds_at_once = 1;
-  plan.shards = place_shards(index_, layout_, resolved_, params_.cast, rank, &plan.shard_bytes);
-  std::vector<int> world(layout_.mesh().ranks());
-  std::iota(world.begin(), world.end(), 0);
-  plan.groups.push_back(std::move(world));
+  plan.shards = place_shards(*table_, dtypes_, rank, &plan.shard_bytes);
+  plan.groups.push_back(RankGroup::all(layout_.mesh().ranks()));
   add_replica_groups(layout_, resolved_, plan);
   plan.every_rank_reads = everyone;
 
@@ -79,10 +78,10 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
       round.fills.push_back(std::move(fill));
     }
     const ShardPlace& shard = plan.shards[t];
-    if (shard.bytes != 0) {
-      round.unpacks.push_back(
-          {t, shard.box, base, whole_box(tensor.shape), {Space::shard, shard.offset}, shard.box});
-    }
+    for_each_block(shard.box, shard.blocks, [&](const Box& box, const Box& frame, std::uint64_t before) {
+      Place to{Space::shard, shard.offset + before * size};
+      round.unpacks.push_back({t, box, base, whole_box(tensor.shape), to, frame});
+    });
     if (base.space == Space::keep) {
       plan.keep_bytes += tensor.elements() * size;
     } else {

@@ -19,6 +19,8 @@ class BaselinePlanner final : public Planner {
   const Layout& layout_;
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
+  std::optional<ShardTable> table_;
+  std::vector<DType> dtypes_;
 };
 
 }  // namespace slabload

@@ -5,12 +5,19 @@ namespace {
 
 constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
 
+// Modulo a prime of all ones, what is above it is added to what is below.
+std::uint64_t reduce(unsigned __int128 x) {
+  const std::uint64_t sum = (static_cast<std::uint64_t>(x) & kPrime) + static_cast<std::uint64_t>(x >> 61);
+  return sum >= kPrime ? sum - kPrime : sum;
+}
+
+// Of factors below the prime.
 std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b % kPrime);
+  return reduce(static_cast<unsigned __int128>(a) * b);
 }
 
 std::uint64_t point(std::size_t dimension, std::uint64_t position) {
-  return mix_hash(0x5eed + dimension, position) % kPrime;
+  return reduce(mix_hash(0x5eed + dimension, position));
 }
 
 std::uint64_t signature(const Box& box) {
@@ -18,22 +25,15 @@ std::uint64_t signature(const Box& box) {
   for (std::size_t d = 0; d < box.ndim(); ++d) {
     std::uint64_t begin = point(d, box.start[d]);
     std::uint64_t end = point(d, box.start[d] + box.extent[d]);
-    product = multiply(product, (begin + kPrime - end) % kPrime);
+    product = multiply(product, reduce(begin + kPrime - end));
   }
   return product;
 }
 
 }  // namespace
 
-std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value) {
-  std::uint64_t x = seed * 0x9e3779b97f4a7c15 ^ (value + 0x2545f4914f6cdd1d);
-  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
-  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
-  return x ^ (x >> 32);
-}
-
 void Coverage::add(const Box& box) {
-  if (!box.empty()) sum_ = (sum_ + signature(box)) % kPrime;
+  if (!box.empty()) sum_ = reduce(sum_ + signature(box));
 }
 
 bool Coverage::is_exactly(const Box& whole, std::uint64_t times) const {

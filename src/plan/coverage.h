@@ -28,6 +28,11 @@ class Coverage {
 };
 
 // A 64-bit hash to sum over: h(a, b, ...) of whatever identifies a thing.
-std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value);
+inline std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value) {
+  std::uint64_t x = seed * 0x9e3779b97f4a7c15 ^ (value + 0x2545f4914f6cdd1d);
+  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
+  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93;
+  return x ^ (x >> 32);
+}
 
 }  // namespace slabload

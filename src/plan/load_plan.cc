@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "base/narrow.h"
-
 namespace slabload {
 
 std::uint64_t brought_bytes(const LoadPlan& plan, const FillItem& fill) {
+  const bool message = fill.kind == FillItem::Kind::send || fill.kind == FillItem::Kind::receive;
+  return brought_bytes(fill, message ? 0 : plan.groups[fill.group].find(plan.rank).value());
+}
+
+std::uint64_t brought_bytes(const FillItem& fill, std::uint64_t self) {
   if (fill.kind == FillItem::Kind::send) return fill.bytes;
   if (fill.kind == FillItem::Kind::receive) return 0;
-  const std::vector<int>& group = plan.groups[fill.group];
-  auto self = static_cast<std::uint64_t>(
-      std::lower_bound(group.begin(), group.end(), narrow<int>(plan.rank)) - group.begin());
   if (fill.kind == FillItem::Kind::broadcast) return self == fill.peer ? fill.bytes : 0;
   return std::min(fill.bytes, (self + 1) * fill.part) - std::min(fill.bytes, self * fill.part);
 }

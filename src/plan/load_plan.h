@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "index/tensor_index.h"
-#include "layout/layout.h"
+#include "layout/rank_group.h"
+#include "layout/shard.h"
 #include "tensor/box.h"
 
 namespace slabload {
@@ -33,9 +34,12 @@ struct ReadItem {
   std::uint32_t step = 0;  // which of Round::steps it belongs to
   Box box;
   Place to;
+  // It goes on where the read before it ended, in the file and in memory: one request serves both.
+  bool joined = false;
 };
 
-// Copies `box` from a dense buffer that holds `from_box` to a dense buffer that holds `to_box`.
+// Copies `box` from a dense buffer that holds `from_box` to a dense buffer that holds `to_box`. The start of a shard's
+// frame counts modulo 2^64 (layout/shard.h).
 struct CopyItem {
   std::uint32_t tensor = 0;
   Box box;
@@ -55,8 +59,8 @@ struct FillItem {
   Place at;
   std::uint64_t bytes = 0;  // of the whole region, or of the message
   std::uint64_t part = 0;   // all_gather: member i holds bytes [i*part, min((i+1)*part, bytes)) of the region
-  Box box;                  // the elements it carries, in the tensor's coordinates (all_gather: see `range`)
-  FlatRange range;          // all_gather: the elements of the rank's own (flattened) shard
+  Box box;          // send, receive: the elements it carries, in the tensor's coordinates
+  FlatRange range;  // all_gather, broadcast of a shard: elements of the rank's own (flattened) shard
 };
 
 // The reads of one tensor in one round, the same list on every rank: what collective reading walks.
@@ -65,19 +69,27 @@ struct ReadStep {
   std::uint32_t calls = 0;  // the most reads any rank has for this step
 };
 
+// A part of a tensor in this round's staging, the same on every rank.
+struct StagedPart {
+  std::uint32_t tensor = 0;
+  FlatRange range;
+  std::uint64_t offset = 0;  // in the staging
+};
+
 struct Round {
   std::vector<ReadStep> steps;
   std::vector<ReadItem> reads;  // in the order of their steps
   std::vector<CopyItem> packs;  // after the reads, before the transfers
   std::vector<FillItem> fills;
   std::vector<CopyItem> unpacks;  // after the transfers
+  // What broadcasts of staging carry, end to end; empty if there is none.
+  std::vector<StagedPart> spread;
   std::uint64_t stage_bytes = 0;  // of this rank
   bool communicates = false;      // some rank has transfers in it; the same on every rank
 };
 
-// A rank's shard of one tensor in the shard space: `box` densely, row-major, in the final dtype.
-struct ShardPlace {
-  Box box;
+// A rank's shard of one tensor in the shard space: dense, row-major, in the final dtype.
+struct ShardPlace : Shard {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -92,15 +104,18 @@ struct LoadPlan {
   std::uint64_t rounds_at_once =
       1;  // rounds under way at once: one is read while the transfers of the others run
   std::uint64_t keep_bytes = 0;
-  std::vector<std::vector<int>> groups;  // this rank's own group for each entry (world ranks, ascending)
+  std::vector<RankGroup> groups;  // this rank's own group for each entry
   std::vector<std::int32_t>
       replicas;  // per tensor: the group of ranks with the same shard, -1 if there is no other
+  std::vector<bool> rereads;  // per tensor: every replica reads its shard for itself; empty: none does
   bool every_rank_reads = false;  // each rank reads every byte (a baseline): checksums are each rank's own
   std::vector<Round> rounds;
 };
 
 // Of a transfer, the bytes that this rank already has: its part of a region, the message that it sends, ...
 std::uint64_t brought_bytes(const LoadPlan& plan, const FillItem& fill);
+// The same for those who ask often: `self` is this rank's number in the group of an all-gather or a broadcast.
+std::uint64_t brought_bytes(const FillItem& fill, std::uint64_t self);
 // ... and those that it gets.
 std::uint64_t received_bytes(const LoadPlan& plan, const FillItem& fill);
 

@@ -6,7 +6,7 @@
 #include "base/narrow.h"
 #include "plan/baseline_planner.h"
 #include "plan/byte_share.h"
-#include "plan/slab_planner.h"
+#include "plan/mixed_planner.h"
 #include "tensor/cast.h"
 
 namespace slabload {
@@ -26,23 +26,24 @@ bool is_baseline(const std::string& strategy) {
 std::unique_ptr<Planner> Planner::make(const TensorIndex& index, const Layout& layout,
                                        const PlanParams& params) {
   if (is_baseline(params.strategy)) return std::make_unique<BaselinePlanner>(index, layout, params);
-  if (params.strategy == "slab") return std::make_unique<SlabPlanner>(index, layout, params);
-  fail(Status::usage, "--strategy: '{}' is not slab, rank0-broadcast, rank0-full or every-rank",
+  if (params.strategy == "slab" || params.strategy == "linear" || params.strategy == "auto")
+    return std::make_unique<MixedPlanner>(index, layout, params);
+  fail(Status::usage, "--strategy: '{}' is not slab, linear, auto, rank0-broadcast, rank0-full or every-rank",
        printable(params.strategy));
 }
 
-std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& layout,
-                                     const std::vector<TensorLayout>& resolved,
-                                     const std::optional<DType>& cast, std::uint64_t rank,
+std::vector<ShardPlace> place_shards(const ShardTable& table, const std::vector<DType>& dtypes, std::uint64_t rank,
                                      std::uint64_t* total) {
-  Dims coordinate = layout.mesh().coordinate(rank);
-  std::vector<ShardPlace> shards(index.tensors.size());
+  const std::vector<Shard> of_kind = table.shards(rank);
+  std::vector<std::uint64_t> elements;
+  for (const Shard& shard : of_kind) elements.push_back(shard.box.elements());
+  std::vector<ShardPlace> shards(dtypes.size());
   std::uint64_t offset = 0;
   for (std::size_t t = 0; t < shards.size(); ++t) {
-    const TensorMeta& tensor = index.tensors[t];
+    const std::size_t kind = table.kind(t);
     ShardPlace& shard = shards[t];
-    shard.box = local_box(tensor.shape, layout.mesh(), resolved[t], coordinate);
-    shard.bytes = shard.box.elements() * dtype_size(final_dtype(tensor, cast));
+    static_cast<Shard&>(shard) = of_kind[kind];
+    shard.bytes = elements[kind] * dtype_size(dtypes[t]);
     shard.offset = offset;
     if (!checked_add(offset, align_up(shard.bytes, kShardAlignment), &offset)) {
       fail(Status::usage, "the shards of rank {} are beyond 2^64 bytes", rank);
@@ -50,27 +51,6 @@ std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& lay
   }
   *total = offset;
   return shards;
-}
-
-std::vector<int> ranks_along(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank) {
-  Dims at = mesh.coordinate(rank);
-  std::uint64_t count = 1;
-  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
-    if (!((mask >> axis) & 1)) continue;
-    at[axis] = 0;
-    count *= mesh.axis(axis).size;
-  }
-  std::vector<int> out;
-  out.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    out.push_back(narrow<int>(mesh.rank_of(at)));
-    for (std::size_t axis = mesh.ndim(); axis-- > 0;) {
-      if (!((mask >> axis) & 1)) continue;
-      if (++at[axis] < mesh.axis(axis).size) break;
-      at[axis] = 0;
-    }
-  }
-  return out;
 }
 
 void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& resolved, LoadPlan& plan) {
@@ -85,7 +65,7 @@ void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& r
         std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == mask; });
     if (found == known.end()) {
       known.emplace_back(mask, narrow<std::int32_t>(plan.groups.size()));
-      plan.groups.push_back(ranks_along(layout.mesh(), mask, plan.rank));
+      plan.groups.push_back(RankGroup::along(layout.mesh(), mask, plan.rank));
       found = std::prev(known.end());
     }
     plan.replicas.push_back(found->second);

@@ -5,12 +5,15 @@
 #include <memory>
 #include <string>
 
+#include "layout/node_map.h"
+#include "plan/costs.h"
 #include "plan/load_plan.h"
+#include "plan/shard_table.h"
 
 namespace slabload {
 
 struct PlanParams {
-  std::string strategy = "slab";  // slab, rank0-broadcast, rank0-full, every-rank
+  std::string strategy = "slab";  // slab, linear, auto, rank0-broadcast, rank0-full, every-rank
   std::uint64_t staging =
       256 << 20;                 // the whole staging budget of one rank, bytes (plan/staging.h divides it)
   bool pinned = false;           // reads pass through pinned slots on their way to a device
@@ -20,6 +23,9 @@ struct PlanParams {
   std::uint64_t round_bytes = 64 << 20;       // what one rank reads in a round, at most
   std::uint64_t read_limit = kItemLimit - 1;  // the largest read of a baseline, bytes
   std::optional<DType> cast;                  // applied to floating tensors only
+  std::uint64_t align = 1 << 20;  // wide extents are cut at multiples of it in the file; 0: anywhere
+  Costs costs;                    // what `auto` weighs
+  NodeMap nodes;                  // readers are spread over them
 };
 
 // True if the tensor's stored type differs from the final one.
@@ -50,14 +56,9 @@ bool is_baseline(const std::string& strategy);
 // `piece` is the largest read, bytes.
 LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t rank, std::uint64_t piece);
 
-// The shards of one rank, laid out in its shard space.
-std::vector<ShardPlace> place_shards(const TensorIndex& index, const Layout& layout,
-                                     const std::vector<TensorLayout>& resolved,
-                                     const std::optional<DType>& cast, std::uint64_t rank,
+// The shards of one rank, laid out in its shard space; `dtypes` are the final ones.
+std::vector<ShardPlace> place_shards(const ShardTable& table, const std::vector<DType>& dtypes, std::uint64_t rank,
                                      std::uint64_t* total);
-
-// The ranks (ascending) that differ from `rank` at most along the mesh axes in `mask`.
-std::vector<int> ranks_along(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank);
 
 // Appends this rank's groups of replicas to plan.groups and names each tensor's in plan.replicas.
 void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& resolved, LoadPlan& plan);

@@ -1,6 +1,7 @@
 #include "plan/simulate.h"
 
 #include <algorithm>
+#include <map>
 
 #include "plan/staging.h"
 #include "plan/validate.h"
@@ -22,30 +23,76 @@ double PlanSummary::share_max_over_mean() const {
   return read_bytes.sum == 0 ? 1 : static_cast<double>(read_bytes.max) / read_bytes.mean(ranks);
 }
 
-double time_bound(const PlanSummary& summary, const Machine& machine) {
-  auto over = [](std::uint64_t bytes, double rate) {
-    return rate > 0 ? static_cast<double>(bytes) / rate : 0;
+double time_bound(const PlanSummary& summary, const Costs& costs) {
+  auto over = [](std::uint64_t bytes, const std::optional<double>& rate) {
+    return rate ? static_cast<double>(bytes) / *rate : 0;
   };
-  double reading = std::max(over(summary.read_bytes.sum, machine.filesystem),
-                            over(summary.read_bytes.max, machine.filesystem_rank));
-  return reading + over(summary.received_bytes.max, machine.fabric_rank);
+  const double reading = std::max(over(summary.read_bytes.sum, costs.filesystem),
+                                  over(summary.read_bytes.max, costs.filesystem_rank));
+  return reading + over(summary.received_bytes.max, costs.fabric_rank);
 }
 
 namespace {
 
-RankFigures figures_of(const TensorIndex& index, const LoadPlan& plan) {
+// Of a group's members, those on this rank's node.
+struct NodeShare {
+  std::uint64_t self = 0, size = 1;  // this rank's number, and that of all members
+  bool first = true;                 // this rank is the first of them
+  std::vector<FlatRange> runs;       // their numbers
+};
+
+NodeShare node_share(const RankGroup& group, const NodeMap& nodes, std::uint64_t rank) {
+  const std::uint64_t self = group.find(rank).value();
+  const std::uint64_t node = nodes.node(rank);
+  const auto here = [&](std::uint64_t i) { return nodes.node(group[i]) == node; };
+  NodeShare share;
+  share.self = self;
+  share.size = group.size();
+  for (std::uint64_t i = self; share.first && i-- > 0;) {
+    share.first = !here(i);
+    if (nodes.neighbours()) break;
+  }
+  if (!share.first) return share;
+  share.runs = {{self, self + 1}};
+  for (std::uint64_t i = self + 1; i < share.size; ++i) {
+    if (here(i)) {
+      if (share.runs.back().end != i) share.runs.push_back({i, i});
+      share.runs.back().end = i + 1;
+    } else if (nodes.neighbours()) {
+      break;
+    }
+  }
+  return share;
+}
+
+RankFigures figures_of(const TensorIndex& index, const NodeMap& nodes, const LoadPlan& plan) {
   RankFigures f;
+  std::vector<NodeShare> shares;
+  for (const RankGroup& group : plan.groups) shares.push_back(node_share(group, nodes, plan.rank));
+  const std::uint64_t node = nodes.node(plan.rank);
   for (const Round& round : plan.rounds) {
     for (const ReadItem& item : round.reads) {
       if (index.tensors[item.tensor].storage == StorageKind::fill) continue;
       f.read_bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
-      ++f.requests;
+      f.requests += item.joined ? 0 : 1;
     }
     for (const FillItem& fill : round.fills) {
       const bool message = fill.kind == FillItem::Kind::send || fill.kind == FillItem::Kind::receive;
-      const std::uint64_t others = message ? 1 : plan.groups[fill.group].size() - 1;
-      f.sent_bytes += brought_bytes(plan, fill) * others;
-      f.received_bytes += received_bytes(plan, fill);
+      const std::uint64_t brought = brought_bytes(fill, message ? 0 : shares[fill.group].self);
+      f.sent_bytes += message ? brought : brought * (shares[fill.group].size - 1);
+      if (fill.kind != FillItem::Kind::send) f.received_bytes += fill.bytes - brought;
+      if (fill.kind == FillItem::Kind::receive && nodes.node(fill.peer) != node) f.from_nodes_bytes += fill.bytes;
+      if (message || !shares[fill.group].first) continue;
+      // Into a node, what none of its members has needs to come once.
+      std::uint64_t has = 0;
+      for (const FlatRange& run : shares[fill.group].runs) {
+        if (fill.kind == FillItem::Kind::broadcast) {
+          has += fill.peer >= run.begin && fill.peer < run.end ? fill.bytes : 0;
+        } else {
+          has += std::min(fill.bytes, run.end * fill.part) - std::min(fill.bytes, run.begin * fill.part);
+        }
+      }
+      f.from_nodes_bytes += fill.bytes - has;
     }
   }
   f.shard_bytes = plan.shard_bytes;
@@ -56,7 +103,7 @@ RankFigures figures_of(const TensorIndex& index, const LoadPlan& plan) {
 }  // namespace
 
 PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanParams& params,
-                     std::vector<RankFigures>* per_rank) {
+                     const SimulateOptions& options) {
   PlanSummary out;
   out.ranks = layout.mesh().ranks();
   out.tensors = index.tensors.size();
@@ -65,12 +112,15 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
   }
   auto planner = Planner::make(index, layout, params);
   out.why = planner->why();
-  Validator validator(index, layout, params);
+  std::optional<Validator> validator;
+  if (options.validate) validator.emplace(index, layout, params);
   const StagingSplit split = checked_split(params, converts_any(index, params.cast));
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // read and received by each
   for (std::uint64_t rank = 0; rank < out.ranks; ++rank) {
-    LoadPlan plan = planner->plan(rank);
-    validator.add(plan);
-    RankFigures f = figures_of(index, plan);
+    const LoadPlan plan = planner->plan(rank);
+    if (validator) validator->add(plan);
+    if (options.watch) options.watch(plan);
+    RankFigures f = figures_of(index, params.nodes, plan);
     f.staging_bytes += split.slots * split.slot_bytes + split.scratch;
     out.rounds = plan.rounds.size();
     out.read_bytes.add(f.read_bytes, rank);
@@ -80,10 +130,18 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
     out.shard_bytes.add(f.shard_bytes, rank);
     out.staging_bytes.add(f.staging_bytes, rank);
     out.peak_bytes.add(f.peak_bytes(), rank);
-    if (per_rank != nullptr) per_rank->push_back(f);
+    auto& node = nodes[params.nodes.node(rank)];
+    node.first += f.read_bytes;
+    node.second += f.from_nodes_bytes;
+    if (options.per_rank != nullptr) options.per_rank->push_back(f);
   }
-  validator.finish();
-  out.validated = true;
+  out.nodes = nodes.size();
+  for (const auto& [node, bytes] : nodes) {
+    out.node_read_bytes.add(bytes.first, node);
+    out.node_fill_bytes.add(bytes.second, node);
+  }
+  if (validator) validator->finish();
+  out.validated = options.validate;
   return out;
 }
 

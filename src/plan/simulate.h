@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "plan/planner.h"
@@ -20,7 +21,7 @@ struct RankSpread {
 // One rank's figures.
 struct RankFigures {
   std::uint64_t read_bytes = 0, requests = 0, received_bytes = 0, sent_bytes = 0, shard_bytes = 0,
-                staging_bytes = 0;
+                staging_bytes = 0, from_nodes_bytes = 0;  // the last: counted once per node and group
   std::uint64_t peak_bytes() const { return shard_bytes + staging_bytes; }
 };
 
@@ -30,6 +31,8 @@ struct PlanSummary {
   RankSpread read_bytes, requests, received_bytes, sent_bytes, shard_bytes;
   RankSpread peak_bytes;     // shards + staging + what a baseline keeps
   RankSpread staging_bytes;  // all slots, with what a baseline keeps
+  std::uint64_t nodes = 0;
+  RankSpread node_read_bytes, node_fill_bytes;  // per node: read by its ranks; received from other nodes
   bool validated = false;
   std::string why;
 
@@ -37,20 +40,19 @@ struct PlanSummary {
   double share_max_over_mean() const;  // of read bytes; 1 if nothing is read
 };
 
-// Bandwidths for the time bound, bytes per second; 0 is unknown.
-struct Machine {
-  double filesystem = 0;       // over all ranks
-  double filesystem_rank = 0;  // of one rank
-  double fabric_rank = 0;      // into one rank
-};
-
 // time >= max(all bytes read / file system, largest rank's read / its link) + largest rank's fill / its
-// fabric link.
-double time_bound(const PlanSummary& summary, const Machine& machine);
+// fabric link; of the rates that are given.
+double time_bound(const PlanSummary& summary, const Costs& costs);
 
 // Plans for every rank, validates all plans (see validate.h) and sums up; `per_rank`, if given, gets every
 // rank's figures. Throws what the planner and the validator throw.
+// `watch`, if given, sees each rank's plan, one after the other.
+struct SimulateOptions {
+  bool validate = true;
+  std::vector<RankFigures>* per_rank = nullptr;
+  std::function<void(const LoadPlan&)> watch;
+};
 PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanParams& params,
-                     std::vector<RankFigures>* per_rank = nullptr);
+                     const SimulateOptions& options = {});
 
 }  // namespace slabload

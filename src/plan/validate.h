@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,9 +38,10 @@ class Validator {
     std::uint64_t base;  // where its first element lies
     Coverage held;
   };
-  void check_shards(const LoadPlan& plan) const;
+  void check_shards(const LoadPlan& plan);
   void check_budget(const LoadPlan& plan) const;
   void check_outline(const LoadPlan& plan);
+  void check_rereads(const LoadPlan& plan) const;
   [[noreturn]] void wrong(const LoadPlan& plan, std::size_t round, std::uint32_t tensor,
                           const std::string& what) const;
 
@@ -46,10 +49,18 @@ class Validator {
   const Layout& layout_;
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
+  std::optional<ShardTable> table_;
+  std::vector<Coverage> wanted_;  // per kind of tensor, of the rank being added: its shard
+  std::vector<std::uint32_t> mask_of_;  // per tensor: its replicated mesh axes
+  std::set<std::uint32_t> masks_;
   std::uint64_t plans_ = 0;
   std::vector<bool> added_;         // per rank
   std::vector<Coverage> reads_;     // per tensor, over all ranks
   std::vector<Coverage> arrivals_;  // per tensor, of the rank being added
+  // Per tensor, of the round being checked: what is read to its place, and what is passed on from there.
+  std::vector<Coverage> placed_, passed_;
+  std::vector<bool> passes_on_;
+  std::vector<std::uint32_t> touched_;  // the tensors that have any of these
   std::unordered_map<std::uint32_t, Whole>
       kept_;                // of the rank being added: what a baseline keeps beyond a round
   std::uint64_t sent_ = 0;  // hash sums over all messages
@@ -61,7 +72,13 @@ class Validator {
   };
   std::map<std::uint64_t, GroupRecord> groups_;  // by a hash of the group's number and members
   std::vector<std::uint64_t> chains_;            // of the rank being added, per group
+  struct Membership {
+    std::optional<std::uint64_t> self;  // its number in the group
+    std::uint64_t size;
+  };
+  std::vector<Membership> memberships_;  // of the rank being added, per group
   std::uint64_t rounds_ = 0;
+  std::vector<bool> rereads_;
   std::uint64_t outline_ = 0;  // hash of the rounds' steps
 };
 

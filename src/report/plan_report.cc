@@ -36,6 +36,10 @@ std::string to_text(const PlanReport& report) {
   out += row("shards", s.shard_bytes, s.ranks, true);
   out += row("staging", s.staging_bytes, s.ranks, true);
   out += row("peak (shards+staging)", s.peak_bytes, s.ranks, true);
+  if (report.ranks_per_node > 1) {
+    out += row("read by a node", s.node_read_bytes, s.nodes, true);
+    out += row("received by a node", s.node_fill_bytes, s.nodes, true);
+  }
   if (report.keep_ranks) {
     out += fmt::format(
         "#\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n  {:>8} {:>16} {:>10} {:>16} {:>16} {:>16}\n", "rank",
@@ -52,6 +56,14 @@ std::string to_text(const PlanReport& report) {
   out += fmt::format("# read amplification {:.3f}\n", s.amplification());
   out += fmt::format("# largest read share over the mean {:.4f}\n", s.share_max_over_mean());
   out += fmt::format("# rounds {}  staging budget {}\n", s.rounds, format_binary(report.staging_budget));
+  if (!report.estimates.empty()) {
+    out += fmt::format("# estimates with {}:\n", report.costs);
+    for (const StrategyEstimate& e : report.estimates) {
+      out += fmt::format("#   {:<16} {:>10.3f} s = read {:.3f} + fill {:.3f} + copy {:.3f}{}\n", e.strategy,
+                         e.estimate.total(), e.estimate.read_s, e.estimate.fill_s, e.estimate.copy_s,
+                         e.baseline ? "  (baseline)" : "");
+    }
+  }
   out += report.bound_s > 0 ? fmt::format("# time bound {:.3f} s\n", report.bound_s)
                             : "# time bound unknown (give --cost fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s)\n";
   out += s.validated ? "# plan valid: every element arrives once, every byte is read as often as stated, "
@@ -90,6 +102,20 @@ std::string to_json(const PlanReport& report) {
   json["shard_bytes"] = spread(s.shard_bytes);
   json["staging_bytes"] = spread(s.staging_bytes);
   json["peak_bytes"] = spread(s.peak_bytes);
+  json["ranks_per_node"] = report.ranks_per_node;
+  json["nodes"] = s.nodes;
+  json["node_read_bytes"] = {{"min", s.node_read_bytes.min}, {"max", s.node_read_bytes.max}};
+  json["node_received_bytes"] = {{"min", s.node_fill_bytes.min}, {"max", s.node_fill_bytes.max}};
+  json["costs"] = report.costs;
+  json["estimates"] = Json::array();
+  for (const StrategyEstimate& e : report.estimates) {
+    json["estimates"].push_back({{"strategy", e.strategy},
+                                 {"baseline", e.baseline},
+                                 {"total_s", e.estimate.total()},
+                                 {"read_s", e.estimate.read_s},
+                                 {"fill_s", e.estimate.fill_s},
+                                 {"copy_s", e.estimate.copy_s}});
+  }
   json["bound_s"] = report.bound_s > 0 ? Json(report.bound_s) : Json(nullptr);
   json["validated"] = s.validated;
   json["per_rank"] = Json::array();
@@ -102,41 +128,6 @@ std::string to_json(const PlanReport& report) {
                                 {"staging_bytes", f.staging_bytes}});
   }
   return dump(json);
-}
-
-std::string explain_text(const TensorMeta& tensor, const Layout& layout) {
-  TensorLayout resolved = layout.resolve(tensor);
-  const Mesh& mesh = layout.mesh();
-  const LayoutRule& rule = layout.rules().at(resolved.rule);
-  std::string out = fmt::format("tensor {}\n  dtype {}  shape {}  {} bytes, {}\n", printable(tensor.name),
-                                dtype_name(tensor.dtype), tensor.shape.text(), tensor.bytes(),
-                                storage_name(tensor.storage));
-  out += fmt::format("  layout {}, rule {}: ", printable(layout.name()),
-                     rule.match.empty() ? "default" : "'" + printable(rule.match) + "'");
-  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
-    out += fmt::format("{}{}={}", axis == 0 ? "" : " ", mesh.axis(axis).name, rule.placements[axis].text());
-  }
-  out += "\n";
-  std::string last;
-  std::uint64_t first_rank = 0;
-  auto flush = [&](std::uint64_t end) {
-    if (last.empty()) return;
-    std::string ranks = end - first_rank == 1 ? fmt::format("rank {}", first_rank)
-                                              : fmt::format("ranks {}-{}", first_rank, end - 1);
-    out += fmt::format("  {:<16} {}\n", ranks, last);
-  };
-  for (std::uint64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    Box box = local_box(tensor.shape, mesh, resolved, mesh.coordinate(rank));
-    std::string text =
-        fmt::format("{}  {} elements{}", box.text(), box.elements(), box.empty() ? " (empty)" : "");
-    if (text != last) {
-      flush(rank);
-      last = text;
-      first_rank = rank;
-    }
-  }
-  flush(mesh.ranks());
-  return out;
 }
 
 }  // namespace slabload

@@ -6,6 +6,7 @@
 
 #include "layout/layout.h"
 #include "plan/simulate.h"
+#include "plan/way_choice.h"
 
 namespace slabload {
 
@@ -14,6 +15,9 @@ struct PlanReport {
   std::vector<std::string> notes;
   std::uint64_t staging_budget = 0;
   double bound_s = 0;  // 0: no bandwidth was given
+  std::string costs;   // what the estimates are made of
+  std::vector<StrategyEstimate> estimates;
+  std::uint64_t ranks_per_node = 1;
   bool keep_ranks = false;
   PlanSummary summary;
   std::vector<RankFigures> per_rank;  // with --full and --json
@@ -21,8 +25,5 @@ struct PlanReport {
 
 std::string to_text(const PlanReport& report);
 std::string to_json(const PlanReport& report);
-
-// The rule that applies to a tensor and every rank's box. Ranks with the same box share a line.
-std::string explain_text(const TensorMeta& tensor, const Layout& layout);
 
 }  // namespace slabload

@@ -114,4 +114,19 @@ RunPattern runs_of(const Shape& shape, const Box& box) {
   return runs;
 }
 
+std::optional<std::uint64_t> run_position(const Box& box, const Box& frame) {
+  std::uint64_t position = 0;
+  bool partial = false;  // some dimension further in is not taken whole
+  std::uint64_t step = 1;
+  for (std::size_t d = box.ndim(); d-- > 0;) {
+    const std::uint64_t start = box.start[d] - frame.start[d];
+    if (start > frame.extent[d] || box.extent[d] > frame.extent[d] - start) return std::nullopt;
+    if (partial && box.extent[d] != 1) return std::nullopt;
+    partial = partial || box.extent[d] != frame.extent[d];
+    position += start * step;
+    step *= frame.extent[d];
+  }
+  return position;
+}
+
 }  // namespace slabload

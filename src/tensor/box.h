@@ -1,6 +1,7 @@
 // A box: a dense rectangular part of a tensor, in elements. In HDF5 terms a hyperslab of one block.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tensor/shape.h"
@@ -53,6 +54,10 @@ struct RunPattern {
   std::size_t outer;  // dimensions 0..outer-1 step from run to run; the rest lies inside a run
 };
 RunPattern runs_of(const Shape& shape, const Box& box);
+
+// Of `box` within the dense buffer that holds `frame` (whose start counts modulo 2^64): its first element's position,
+// or nothing if it is not one run there.
+std::optional<std::uint64_t> run_position(const Box& box, const Box& frame);
 
 // Calls visit(flat_begin, length) for every run of the box, in flat order.
 template <typename Visit>

@@ -34,7 +34,15 @@ class ForwardingFabric : public Fabric {
 class ForwardingStorage : public Storage {
  public:
   explicit ForwardingStorage(Storage& inner) : inner_(inner) {}
-  void read(const TensorMeta& tensor, const Box& box, void* out) override { inner_.read(tensor, box, out); }
+  void read(const TensorMeta& tensor, const Box& box, void* out) override {
+    before_read();
+    inner_.read(tensor, box, out);
+  }
+  void read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset, std::uint64_t bytes,
+                   void* out) override {
+    before_read();
+    inner_.read_extent(first, last, offset, bytes, out);
+  }
   void read_collective(const TensorMeta& tensor, const Box* box, void* out) override {
     inner_.read_collective(tensor, box, out);
   }
@@ -45,6 +53,9 @@ class ForwardingStorage : public Storage {
   std::string description() const override { return inner_.description(); }
 
  protected:
+  // Each read that is not collective.
+  virtual void before_read() {}
+
   Storage& inner_;
 };
 

@@ -2,125 +2,13 @@
 
 #include <algorithm>
 
+#include "fakes/mutation_tools.h"
 #include "plan/planner.h"
 
 namespace slabload::testing {
 namespace {
 
 using Kind = FillItem::Kind;
-
-// A random item out of all rounds of a random rank, of those that `wanted` accepts.
-template <typename Item, typename Wanted>
-struct Found {
-  LoadPlan* plan = nullptr;
-  Round* round = nullptr;
-  std::vector<Item>* list = nullptr;
-  std::size_t at = 0;
-  explicit operator bool() const { return list != nullptr; }
-  Item& item() const { return (*list)[at]; }
-};
-
-template <typename Item, typename Wanted>
-Found<Item, Wanted> pick(Subject& s, Random& random, std::vector<Item> Round::*member, Wanted wanted) {
-  std::vector<Found<Item, Wanted>> all;
-  for (LoadPlan& plan : s.plans) {
-    for (Round& round : plan.rounds) {
-      auto& list = round.*member;
-      for (std::size_t i = 0; i < list.size(); ++i) {
-        if (wanted(list[i])) all.push_back({&plan, &round, &list, i});
-      }
-    }
-  }
-  return all.empty() ? Found<Item, Wanted>{} : all[random.below(all.size())];
-}
-template <typename Item>
-auto pick(Subject& s, Random& random, std::vector<Item> Round::*member) {
-  return pick(s, random, member, [](const Item&) { return true; });
-}
-auto of_kind(Kind kind) {
-  return [kind](const FillItem& fill) { return fill.kind == kind; };
-}
-
-template <typename Item>
-void erase(std::vector<Item>& list, std::size_t at) {
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
-}
-
-// Drop and duplicate for any list of items.
-template <typename Item>
-Mutation dropped(std::vector<Item> Round::*member) {
-  return [member](Subject& s, Random& random) {
-    auto found = pick(s, random, member);
-    if (found) erase(*found.list, found.at);
-    return static_cast<bool>(found);
-  };
-}
-template <typename Item>
-Mutation doubled(std::vector<Item> Round::*member) {
-  return [member](Subject& s, Random& random) {
-    auto found = pick(s, random, member);
-    if (found)
-      found.list->insert(found.list->begin() + static_cast<std::ptrdiff_t>(found.at), Item(found.item()));
-    return static_cast<bool>(found);
-  };
-}
-
-Mutation dropped_fill(Kind kind) {
-  return [kind](Subject& s, Random& random) {
-    auto found = pick(s, random, &Round::fills, of_kind(kind));
-    if (found) erase(*found.list, found.at);
-    return static_cast<bool>(found);
-  };
-}
-
-std::uint64_t some_shift(Random& random) {
-  return random.of<std::uint64_t>({1, 2, 8, 64, 4096, std::uint64_t{0} - 1, std::uint64_t{0} - 8});
-}
-
-void shift_box(Box& box, Random& random) {
-  if (box.ndim() == 0) {
-    box.start.push_back(0);
-    box.extent.push_back(1);
-    return;
-  }
-  std::size_t d = random.below(box.ndim());
-  switch (random.below(3)) {
-    case 0:
-      box.start[d] += random.of<std::uint64_t>({1, 2, std::uint64_t{0} - 1});
-      break;
-    case 1:
-      box.extent[d] += random.of<std::uint64_t>({1, 3});
-      break;
-    default:
-      box.extent[d] -= 1;
-      break;
-  }
-}
-
-// `change(item, random)` applied to one item.
-template <typename Item, typename Change>
-Mutation changed(std::vector<Item> Round::*member, Change change) {
-  return [member, change](Subject& s, Random& random) {
-    auto found = pick(s, random, member);
-    if (found) change(found.item(), random);
-    return static_cast<bool>(found);
-  };
-}
-template <typename Change>
-Mutation changed_fill(std::initializer_list<Kind> kinds, Change change) {
-  std::vector<Kind> wanted = kinds;
-  return [wanted, change](Subject& s, Random& random) {
-    auto found = pick(s, random, &Round::fills, [&](const FillItem& f) {
-      return std::find(wanted.begin(), wanted.end(), f.kind) != wanted.end();
-    });
-    if (found) change(found.item(), random);
-    return static_cast<bool>(found);
-  };
-}
-
-LoadPlan& any_plan(Subject& s, Random& random) {
-  return s.plans[random.below(s.plans.size())];
-}
 
 bool swap_messages(Subject& s, Random& random, Kind kind) {
   auto first = pick(s, random, &Round::fills, of_kind(kind));
@@ -200,91 +88,108 @@ bool steal_read(Subject& s, Random& random) {
   return true;
 }
 
+// Where the elements of `box` lie in a dense buffer that holds `outer`.
+std::vector<std::uint64_t> positions_in(const Box& box, const Box& outer) {
+  std::vector<std::uint64_t> out{0};
+  for (std::size_t d = 0; d < box.ndim(); ++d) {
+    std::vector<std::uint64_t> next;
+    for (std::uint64_t prefix : out) {
+      for (std::uint64_t i = 0; i < box.extent[d]; ++i)
+        next.push_back(prefix * outer.extent[d] + box.start[d] + i - outer.start[d]);
+    }
+    out = std::move(next);
+  }
+  return out;
+}
+
 }  // namespace
 
-const std::vector<NamedMutation>& plan_mutations() {
+const std::vector<NamedMutation>& item_mutations() {
   static const std::vector<NamedMutation> all{
-    {"DropRead", dropped(&Round::reads)},
-    {"DoubleRead", doubled(&Round::reads)},
-    {"DropPack", dropped(&Round::packs)},
-    {"DoublePack", doubled(&Round::packs)},
-    {"DropUnpack", dropped(&Round::unpacks)},
-    {"DoubleUnpack", doubled(&Round::unpacks)},
-    {"DropSend", dropped_fill(Kind::send)},
-    {"DropReceive", dropped_fill(Kind::receive)},
-    {"DropAllGather", dropped_fill(Kind::all_gather)},
-    {"DropBroadcast", dropped_fill(Kind::broadcast)},
-    {"DoubleFill", doubled(&Round::fills)},
-    {"ShiftReadPlace", changed(&Round::reads, [](ReadItem& i, Random& r) { i.to.offset += some_shift(r); })},
-    {"ShiftFillPlace", changed(&Round::fills, [](FillItem& i, Random& r) { i.at.offset += some_shift(r); })},
-    {"ShiftPackSource", changed(&Round::packs, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
-    {"ShiftUnpackSource", changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
-    {"ShiftUnpackTarget", changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.to.offset += some_shift(r); })},
-    {"PlaceOfReadInOtherSpace",
+    {"DropRead", Property::reads, dropped(&Round::reads)},
+    {"DoubleRead", Property::reads, doubled(&Round::reads)},
+    {"DropPack", Property::arrivals, dropped(&Round::packs)},
+    {"DoublePack", Property::arrivals, doubled(&Round::packs)},
+    {"DropUnpack", Property::arrivals, dropped(&Round::unpacks)},
+    {"DoubleUnpack", Property::arrivals, doubled(&Round::unpacks)},
+    {"DropSend", Property::transfers, dropped_fill(Kind::send)},
+    {"DropReceive", Property::transfers, dropped_fill(Kind::receive)},
+    {"DropAllGather", Property::transfers, dropped_fill(Kind::all_gather)},
+    {"DropBroadcast", Property::transfers, dropped_fill(Kind::broadcast)},
+    {"DoubleFill", Property::transfers, doubled(&Round::fills)},
+    {"ShiftReadPlace", Property::arrivals, changed(&Round::reads, [](ReadItem& i, Random& r) { i.to.offset += some_shift(r); })},
+    {"ShiftFillPlace", Property::arrivals, changed(&Round::fills, [](FillItem& i, Random& r) { i.at.offset += some_shift(r); })},
+    {"ShiftPackSource", Property::arrivals, changed(&Round::packs, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
+    {"ShiftUnpackSource", Property::arrivals, changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.from.offset += some_shift(r); })},
+    {"ShiftUnpackTarget", Property::arrivals, changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.to.offset += some_shift(r); })},
+    {"PlaceOfReadInOtherSpace", Property::arrivals,
      changed(&Round::reads, [](ReadItem& i, Random&) { i.to.space = i.to.space == Space::shard ? Space::stage : Space::shard; })},
-    {"PlaceOfReadKept", [](Subject& s, Random& random) {
+    {"PlaceOfReadKept", Property::arrivals, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::reads);
        if (!found || found.item().to.space == Space::keep) return false;
        found.item().to.space = Space::keep;
        return true;
      }},
-    {"PlaceOfFillInOtherSpace",
+    {"PlaceOfFillInOtherSpace", Property::arrivals,
      changed(&Round::fills, [](FillItem& i, Random&) { i.at.space = i.at.space == Space::shard ? Space::stage : Space::shard; })},
-    {"ChangeReadBox", changed(&Round::reads, [](ReadItem& i, Random& r) { shift_box(i.box, r); })},
-    {"ChangeMessageBox", changed_fill({Kind::send, Kind::receive}, [](FillItem& i, Random& r) { shift_box(i.box, r); })},
-    {"ChangePackBox", changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
-    {"ChangePackTarget", changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
-    {"ChangeUnpackBox", changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
-    {"ChangeUnpackTarget", changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
-    {"ChangeUnpackSource", [](Subject& s, Random& random) {
+    {"ChangeReadBox", Property::reads, changed(&Round::reads, [](ReadItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangeMessageBox", Property::transfers, changed_fill({Kind::send, Kind::receive}, [](FillItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangePackBox", Property::arrivals, changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangePackTarget", Property::arrivals, changed(&Round::packs, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
+    {"ChangeUnpackBox", Property::arrivals, changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.box, r); })},
+    {"ChangeUnpackTarget", Property::arrivals, changed(&Round::unpacks, [](CopyItem& i, Random& r) { shift_box(i.to_box, r); })},
+    {"ChangeUnpackSource", Property::arrivals, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::unpacks);
        if (!found) return false;
        Box before = found.item().from_box;
        shift_box(found.item().from_box, random);
-       // A box with one more or fewer in its outermost dimension lies in memory as before.
-       return before.ndim() == 0 || before.extent[0] == found.item().from_box.extent[0];
+       // A buffer that is longer in its outermost dimension, or in any of only one row, holds the box where it was.
+       return positions_in(found.item().box, before) != positions_in(found.item().box, found.item().from_box);
      }},
-    {"ChangeTensorOfRead", changed(&Round::reads, [](ReadItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
-    {"ChangeTensorOfFill", changed(&Round::fills, [](FillItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
-    {"ChangeTensorOfPack", changed(&Round::packs, [](CopyItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
-    {"ChangeTensorOfUnpack",
+    {"ChangeTensorOfRead", Property::reads, changed(&Round::reads, [](ReadItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfFill", Property::transfers, changed(&Round::fills, [](FillItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfPack", Property::arrivals, changed(&Round::packs, [](CopyItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
+    {"ChangeTensorOfUnpack", Property::arrivals,
      changed(&Round::unpacks, [](CopyItem& i, Random& r) { i.tensor += static_cast<std::uint32_t>(1 + r.below(50)); })},
-    {"ChangeFillBytes", changed(&Round::fills, [](FillItem& i, Random& r) { i.bytes += some_shift(r); })},
-    {"FillOfNothing", changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = 0; })},
-    {"FillOfAGibibyte", changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = kItemLimit; })},
-    {"ChangePeer", changed_fill({Kind::send, Kind::receive, Kind::broadcast},
+    {"ChangeFillBytes", Property::transfers, changed(&Round::fills, [](FillItem& i, Random& r) { i.bytes += some_shift(r); })},
+    {"FillOfNothing", Property::transfers, changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = 0; })},
+    {"FillOfAGibibyte", Property::item_limit, changed(&Round::fills, [](FillItem& i, Random&) { i.bytes = kItemLimit; })},
+    {"ChangePeer", Property::transfers, changed_fill({Kind::send, Kind::receive, Kind::broadcast},
                                 [](FillItem& i, Random& r) { i.peer += static_cast<std::uint32_t>(1 + r.below(30)); })},
-    {"SendToItself", [](Subject& s, Random& random) {
+    {"SendToItself", Property::transfers, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::fills, of_kind(Kind::send));
        if (found) found.item().peer = static_cast<std::uint32_t>(found.plan->rank);
        return static_cast<bool>(found);
      }},
-    {"SendBecomesReceive", changed_fill({Kind::send}, [](FillItem& i, Random&) { i.kind = Kind::receive; })},
-    {"ReceiveBecomesSend", changed_fill({Kind::receive}, [](FillItem& i, Random&) { i.kind = Kind::send; })},
-    {"ReorderSends", [](Subject& s, Random& random) { return swap_messages(s, random, Kind::send); }},
-    {"ReorderReceives", [](Subject& s, Random& random) { return swap_messages(s, random, Kind::receive); }},
-    {"ReorderCollectives", [](Subject& s, Random& random) {
-       auto first = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
-       if (!first) return false;
-       for (std::size_t i = first.at + 1; i < first.list->size(); ++i) {
-         FillItem& other = (*first.list)[i];
-         if (other.kind != Kind::all_gather || other.group != first.item().group) continue;
-         std::swap(other, first.item());
-         return true;
+    {"SendBecomesReceive", Property::transfers, changed_fill({Kind::send}, [](FillItem& i, Random&) { i.kind = Kind::receive; })},
+    {"ReceiveBecomesSend", Property::transfers, changed_fill({Kind::receive}, [](FillItem& i, Random&) { i.kind = Kind::send; })},
+    {"ReorderSends", Property::transfers, [](Subject& s, Random& random) { return swap_messages(s, random, Kind::send); }},
+    {"ReorderReceives", Property::transfers, [](Subject& s, Random& random) { return swap_messages(s, random, Kind::receive); }},
+    {"ReorderCollectives", Property::transfers, [](Subject& s, Random& random) {
+       auto collective = [](const FillItem& f) { return f.kind == Kind::all_gather || f.kind == Kind::broadcast; };
+       for (int tries = 0; tries < 20; ++tries) {
+         auto first = pick(s, random, &Round::fills, collective);
+         if (!first) return false;
+         for (std::size_t i = first.at + 1; i < first.list->size(); ++i) {
+           FillItem& other = (*first.list)[i];
+           if (!collective(other) || other.group != first.item().group) continue;
+           std::swap(other, first.item());
+           return true;
+         }
        }
        return false;
      }},
-    {"WrongGroup", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) { i.group += static_cast<std::uint32_t>(1 + r.below(3)); })},
-    {"ChangePart", changed_fill({Kind::all_gather}, [](FillItem& i, Random& r) { i.part += some_shift(r); })},
-    {"NoPart", changed_fill({Kind::all_gather}, [](FillItem& i, Random&) { i.part = 0; })},
-    {"ChangeRange", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) {
+    {"WrongGroup", Property::transfers, changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) { i.group += static_cast<std::uint32_t>(1 + r.below(3)); })},
+    {"ChangePart", Property::transfers, changed_fill({Kind::all_gather}, [](FillItem& i, Random& r) { i.part += some_shift(r); })},
+    {"NoPart", Property::transfers, changed_fill({Kind::all_gather}, [](FillItem& i, Random&) { i.part = 0; })},
+    {"ChangeRange", Property::transfers, changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random& r) {
        (r.one_in(2) ? i.range.begin : i.range.end) += some_shift(r);
      })},
-    {"MoveBroadcastPart", changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random&) {
+    {"MoveBroadcastPart", Property::transfers, changed_fill({Kind::all_gather, Kind::broadcast}, [](FillItem& i, Random&) {
        i.range.begin += 1;
        i.range.end += 1;
      })},
-    {"PartOnAllMembers", [](Subject& s, Random& random) {
+    {"PartOnAllMembers", Property::arrivals, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
        if (!found) return false;
        std::uint32_t t = found.item().tensor;
@@ -300,7 +205,7 @@ const std::vector<NamedMutation>& plan_mutations() {
        // Where one member brings everything a larger part changes nothing.
        return found.item().part - shift < found.item().bytes;
      }},
-    {"DropAllGatherOnAll", [](Subject& s, Random& random) {
+    {"DropAllGatherOnAll", Property::arrivals, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::fills, of_kind(Kind::all_gather));
        if (!found) return false;
        std::uint32_t t = found.item().tensor;
@@ -311,51 +216,51 @@ const std::vector<NamedMutation>& plan_mutations() {
        }
        return true;
      }},
-    {"ExtraRound", [](Subject& s, Random& random) {
+    {"ExtraRound", Property::rounds, [](Subject& s, Random& random) {
        any_plan(s, random).rounds.emplace_back();
        return true;
      }},
-    {"DropRound", [](Subject& s, Random& random) {
+    {"DropRound", Property::rounds, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.rounds.empty()) return false;
        erase(plan.rounds, random.below(plan.rounds.size()));
        return true;
      }},
-    {"ExtraStep", [](Subject& s, Random& random) {
+    {"ExtraStep", Property::rounds, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.rounds.empty()) return false;
        plan.rounds[random.below(plan.rounds.size())].steps.push_back({0, 1});
        return true;
      }},
-    {"ChangeCalls", changed(&Round::steps, [](ReadStep& i, Random&) { i.calls += 1; })},
-    {"ChangeStepTensor", changed(&Round::steps, [](ReadStep& i, Random&) { i.tensor += 1; })},
-    {"FewerCallsOnAll", [](Subject& s, Random& random) {
+    {"ChangeCalls", Property::rounds, changed(&Round::steps, [](ReadStep& i, Random&) { i.calls += 1; })},
+    {"ChangeStepTensor", Property::rounds, changed(&Round::steps, [](ReadStep& i, Random&) { i.tensor += 1; })},
+    {"FewerCallsOnAll", Property::reads, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::reads);
        if (!found) return false;
        auto r = static_cast<std::size_t>(found.round - found.plan->rounds.data());
        for (LoadPlan& plan : s.plans) plan.rounds[r].steps[found.item().step].calls = 0;
        return true;
      }},
-    {"ReadOfOtherStep", [](Subject& s, Random& random) {
+    {"ReadOfOtherStep", Property::reads, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::reads);
        if (found) found.item().step += static_cast<std::uint32_t>(1 + random.below(4));
        return found && (found.item().step >= found.round->steps.size() ||
                         found.round->steps[found.item().step].tensor != found.item().tensor);
      }},
-    {"ReadsOutOfOrder", [](Subject& s, Random& random) {
+    {"ReadsOutOfOrder", Property::reads, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::reads);
        if (!found || found.at + 1 == found.list->size()) return false;
        std::swap(found.item(), (*found.list)[found.at + 1]);
        return found.item().step != (*found.list)[found.at + 1].step;
      }},
-    {"MoveRead", move_read_away_from_transfers},
-    {"MoveUnpack", [](Subject& s, Random& random) {
+    {"MoveRead", Property::reads, move_read_away_from_transfers},
+    {"MoveUnpack", Property::arrivals, [](Subject& s, Random& random) {
        return s.c.params.strategy != "rank0-full" && move_to_other_round(s, random, &Round::unpacks);
      }},
-    {"MovePack", [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::packs); }},
-    {"MoveFill", [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::fills); }},
-    {"StealRead", steal_read},
-    {"StageOverlap", [](Subject& s, Random& random) {
+    {"MovePack", Property::arrivals, [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::packs); }},
+    {"MoveFill", Property::transfers, [](Subject& s, Random& random) { return move_to_other_round(s, random, &Round::fills); }},
+    {"StealRead", Property::reads, steal_read},
+    {"StageOverlap", Property::arrivals, [](Subject& s, Random& random) {
        // Two things of one round at one place, everything that uses the second moved along with it.
        auto first = pick(s, random, &Round::reads, [](const ReadItem& i) { return i.to.space == Space::stage; });
        if (!first || is_baseline(s.c.params.strategy)) return false;
@@ -375,13 +280,13 @@ const std::vector<NamedMutation>& plan_mutations() {
        }
        return false;
      }},
-    {"TooLittleStaging", [](Subject& s, Random& random) {
+    {"TooLittleStaging", Property::budget, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.stage_bytes == 0) return false;
        plan.stage_bytes -= 1;
        return true;
      }},
-    {"RoundWithTooLittleStaging", [](Subject& s, Random& random) {
+    {"RoundWithTooLittleStaging", Property::budget, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.rounds.empty()) return false;
        Round& round = plan.rounds[random.below(plan.rounds.size())];
@@ -389,70 +294,70 @@ const std::vector<NamedMutation>& plan_mutations() {
        round.stage_bytes -= 1;
        return true;
      }},
-    {"BeyondBudget", [](Subject& s, Random& random) {
+    {"BeyondBudget", Property::budget, [](Subject& s, Random& random) {
        if (is_baseline(s.c.params.strategy)) return false;
        any_plan(s, random).stage_bytes = s.c.params.staging / 2 + 1;
        return true;
      }},
-    {"BeyondBudgetWithScratch", [](Subject& s, Random& random) {
+    {"BeyondBudgetWithScratch", Property::budget, [](Subject& s, Random& random) {
        if (is_baseline(s.c.params.strategy)) return false;
        bool converts = false;
        for (const TensorMeta& tensor : s.c.index.tensors) converts |= is_converted(tensor, s.c.params.cast);
        any_plan(s, random).stage_bytes = s.c.params.staging / 2;
        return converts;
      }},
-    {"KeepsWhatItMustNot", [](Subject& s, Random& random) {
+    {"KeepsWhatItMustNot", Property::budget, [](Subject& s, Random& random) {
        if (is_baseline(s.c.params.strategy)) return false;
        any_plan(s, random).keep_bytes = 1;
        return true;
      }},
-    {"NoSlots", [](Subject& s, Random& random) {
+    {"NoSlots", Property::budget, [](Subject& s, Random& random) {
        any_plan(s, random).rounds_at_once = random.of<std::uint64_t>({0, 3});
        return true;
      }},
-    {"OtherSlots", [](Subject& s, Random& random) {
+    {"OtherSlots", Property::budget, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        plan.rounds_at_once = 3 - plan.rounds_at_once;
        return true;
      }},
-    {"Communicates", [](Subject& s, Random& random) {
+    {"Communicates", Property::transfers, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.rounds.empty()) return false;
        Round& round = plan.rounds[random.below(plan.rounds.size())];
        round.communicates = !round.communicates;
        return true;
      }},
-    {"NobodyCommunicates", [](Subject& s, Random& random) {
+    {"NobodyCommunicates", Property::transfers, [](Subject& s, Random& random) {
        auto found = pick(s, random, &Round::fills);
        if (!found) return false;
        auto r = static_cast<std::size_t>(found.round - found.plan->rounds.data());
        for (LoadPlan& plan : s.plans) plan.rounds[r].communicates = false;
        return true;
      }},
-    {"MisstatesReaders", [](Subject& s, Random& random) {
+    {"MisstatesReaders", Property::reads, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        plan.every_rank_reads = !plan.every_rank_reads;
        return true;
      }},
-    {"OtherDtype", [](Subject& s, Random& random) {
+    {"OtherDtype", Property::shards, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        DType& dtype = plan.dtypes[random.below(plan.dtypes.size())];
        dtype = static_cast<DType>((static_cast<int>(dtype) + 1) % kDTypeCount);
        return true;
      }},
-    {"OtherShardBox", [](Subject& s, Random& random) {
+    {"OtherShardBox", Property::shards, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        shift_box(plan.shards[random.below(plan.shards.size())].box, random);
        return true;
      }},
-    {"ShardsOverlap", [](Subject& s, Random& random) {
+    {"ShardsOverlap", Property::shards, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        std::size_t t = random.below(plan.shards.size());
        if (t == 0 || plan.shards[t].bytes == 0 || plan.shards[t].offset == 0) return false;
        plan.shards[t].offset -= 64;
        return true;
      }},
-    {"ShardSpaceTooSmall", [](Subject& s, Random& random) {
+    {"ShardSpaceTooSmall", Property::shards, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        std::uint64_t end = 0;
        for (const ShardPlace& shard : plan.shards) end = std::max(end, shard.offset + shard.bytes);
@@ -460,39 +365,50 @@ const std::vector<NamedMutation>& plan_mutations() {
        plan.shard_bytes = end - 1;
        return true;
      }},
-    {"ReplicasForgotten", [](Subject& s, Random& random) {
+    {"ReplicasForgotten", Property::shards, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        std::int32_t& group = plan.replicas[random.below(plan.replicas.size())];
        group = group < 0 ? 0 : -1;
        return true;
      }},
-    {"MemberMissing", [](Subject& s, Random& random) {
+    {"MemberMissing", Property::transfers, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.groups.empty()) return false;
-       std::vector<int>& group = plan.groups[random.below(plan.groups.size())];
+       RankGroup& group = plan.groups[random.below(plan.groups.size())];
        if (group.size() < 2) return false;
-       erase(group, random.below(group.size()));
+       RankGroup::Axis& axis = group.axes[random.below(group.axes.size())];
+       if (axis.count < 2) return false;
+       --axis.count;
        return true;
      }},
-    {"GroupMissing", [](Subject& s, Random& random) {
+    {"GroupMissing", Property::transfers, [](Subject& s, Random& random) {
        LoadPlan& plan = any_plan(s, random);
        if (plan.groups.empty() || plan.groups.back().size() < 2) return false;
        plan.groups.pop_back();
        return true;
      }},
-    {"RankMissing", [](Subject& s, Random& random) {
+    {"RankMissing", Property::rounds, [](Subject& s, Random& random) {
        erase(s.plans, random.below(s.plans.size()));
        return true;
      }},
-    {"RankTwice", [](Subject& s, Random& random) {
+    {"RankTwice", Property::rounds, [](Subject& s, Random& random) {
        s.plans.push_back(s.plans[random.below(s.plans.size())]);
        return true;
      }},
-    {"RankInAnothersPlace", [](Subject& s, Random& random) {
+    {"RankInAnothersPlace", Property::rounds, [](Subject& s, Random& random) {
        std::size_t i = random.below(s.plans.size());
        s.plans[i] = s.plans[(i + 1) % s.plans.size()];
        return true;
      }}};
+  return all;
+}
+
+const std::vector<NamedMutation>& plan_mutations() {
+  static const std::vector<NamedMutation> all = [] {
+    std::vector<NamedMutation> out = item_mutations();
+    out.insert(out.end(), way_mutations().begin(), way_mutations().end());
+    return out;
+  }();
   return all;
 }
 

@@ -73,8 +73,8 @@ std::uint64_t volume(const Box& box) {
 std::uint64_t position(const std::vector<std::uint64_t>& at, const Box& outer) {
   std::uint64_t flat = 0;
   for (std::size_t d = 0; d < at.size(); ++d) {
-    require(at[d] >= outer.start[d] && at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}",
-            outer.text());
+    // The start of a shard's frame counts modulo 2^64.
+    require(at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}", outer.text());
     flat = flat * outer.extent[d] + at[d] - outer.start[d];
   }
   return flat;
@@ -162,7 +162,16 @@ class Runner {
       memory(rank, Space::stage, r).reset(round.stage_bytes);
       std::vector<std::uint32_t> calls(first.steps.size());
       std::uint32_t last = 0;
+      const ReadItem* before = nullptr;
       for (const ReadItem& item : round.reads) {
+        if (item.joined) {
+          require(before != nullptr && byte_in_file(*before, true) == byte_in_file(item, false) &&
+                      index_.tensors[before->tensor].file == index_.tensors[item.tensor].file &&
+                      before->to.space == item.to.space &&
+                      before->to.offset + volume(before->box) * size(rank, before->tensor) == item.to.offset,
+                  "a read joined to one that it does not follow");
+        }
+        before = &item;
         require(item.step >= last && first.steps.at(item.step).tensor == item.tensor,
                 "a read in no order of steps");
         last = item.step;
@@ -170,6 +179,22 @@ class Runner {
         read_item(rank, r, item);
       }
     }
+  }
+
+  // Where a read begins or ends in the file, if it is one stretch of it.
+  std::uint64_t byte_in_file(const ReadItem& item, bool end) const {
+    const TensorMeta& tensor = index_.tensors.at(item.tensor);
+    require(tensor.storage == StorageKind::contiguous && !tensor.big_endian, "joined reads of no plain bytes");
+    Box whole{Dims(tensor.shape.ndim(), 0), tensor.shape.lengths()};
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    each(item.box, [&](const std::vector<std::uint64_t>& at) {
+      std::uint64_t flat = position(at, whole);
+      if (count == 0) first = flat;
+      require(flat == first + count, "a joined read of several stretches");
+      ++count;
+    });
+    return tensor.offset + (first + (end ? count : 0)) * dtype_size(tensor.dtype);
   }
 
   void read_item(std::size_t rank, std::size_t r, const ReadItem& item) {
@@ -220,7 +245,7 @@ class Runner {
 
   // A collective begins: what the member brings is taken now.
   void join(Transfers& transfers, std::size_t rank, std::size_t r, const FillItem& fill) {
-    const std::vector<int>& group = plans_[rank].groups.at(fill.group);
+    const std::vector<int> group = plans_[rank].groups.at(fill.group).ranks();
     auto self = static_cast<std::uint64_t>(std::find(group.begin(), group.end(), static_cast<int>(rank)) -
                                            group.begin());
     require(self < group.size(), "rank {} is not in its group", rank);

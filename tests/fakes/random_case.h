@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "index/tensor_index.h"
 #include "layout/layout.h"
+#include "plan/plan_tensor.h"
 #include "plan/planner.h"
 
 namespace slabload::testing {
@@ -44,15 +45,29 @@ struct RandomCase {
   std::string preset;                  // or
   std::string rules;                   // the text of a rules file
   std::vector<std::vector<int>> dims;  // per tensor and axis: the dimension it shards, -1 for none
+  std::vector<std::size_t> order;      // the axes as they cut; empty: outermost first
+  bool flat_blocks = false;            // kFlatCode cuts all tensors with the same name up to a number, end to end
   PlanParams params;
 
   std::uint64_t ranks() const;
   Layout layout() const;
   std::vector<std::uint64_t> shape(std::size_t tensor) const;
+  // The flat indices of the elements of a tensor that a rank holds, in the order of its memory.
+  std::vector<std::uint64_t> held(std::size_t tensor, std::uint64_t rank) const;
   std::string text() const;  // for messages
 };
 
 RandomCase random_case(std::uint64_t seed, const CaseLimits& limits = {});
+
+// Of the planned strategies only, with budgets and costs by which every way of bringing a tensor in is taken often, in
+// several rounds and several transfers a round; all kinds of placements side by side.
+RandomCase rich_case(std::uint64_t seed, const CaseLimits& limits = {});
+
+// The presets fsdp2+tp, tp, fsdp1 and zero3 on the names of a decoder's tensors, and sizes of which most do not divide.
+RandomCase preset_case(std::uint64_t seed);
+
+// How the planner brings each tensor of a case in; of the planned strategies only, and where the budget holds the plan.
+std::vector<Way> ways_of(const RandomCase& c);
 
 // The number in a refusal's "the smallest budget that works is N bytes"; throws std::runtime_error if there
 // is none.

@@ -3,6 +3,7 @@
 // compared with.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -65,7 +66,10 @@ inline std::string formula_bytes(std::uint64_t seed, const std::string& name, DT
 }
 
 // The indices of each dimension that a rank holds: every dimension's list is chunked by each mesh axis that
-// shards it, from the outermost in. `dims[a]` is the dimension that axis a shards, -1 for none.
+// shards it, from the outermost in. `dims[a]` is the dimension that axis a shards, -1 for none, strided_code(d, f) for
+// SS(d,f).
+inline constexpr int kFlatCode = -2;
+constexpr int strided_code(int dim, int factor) { return 100 * factor + dim; }
 using IndexLists = std::vector<std::vector<std::uint64_t>>;
 inline IndexLists reference_indices(const std::vector<std::uint64_t>& shape,
                                     const std::vector<std::uint64_t>& mesh, const std::vector<int>& dims,
@@ -78,11 +82,17 @@ inline IndexLists reference_indices(const std::vector<std::uint64_t>& shape,
   }
   for (std::size_t a = 0; a < mesh.size(); ++a) {
     if (dims[a] < 0) continue;
-    std::vector<std::uint64_t>& list = lists[static_cast<std::size_t>(dims[a])];
-    std::size_t chunk = (list.size() + mesh[a] - 1) / mesh[a];
+    std::vector<std::uint64_t>& list = lists[static_cast<std::size_t>(dims[a] % 100)];
+    // Cut into `factor` chunks (one, if it is not strided), and a part taken of each.
+    const auto factor = static_cast<std::size_t>(std::max(1, dims[a] / 100));
+    const std::size_t chunk = (list.size() + factor - 1) / factor;
     std::vector<std::uint64_t> kept;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i / chunk == coordinate[a]) kept.push_back(list[i]);
+    for (std::size_t begin = 0; begin < list.size(); begin += chunk) {
+      const std::size_t length = std::min(chunk, list.size() - begin);
+      const std::size_t part = (length + mesh[a] - 1) / mesh[a];
+      for (std::size_t i = 0; i < length; ++i) {
+        if (i / part == coordinate[a]) kept.push_back(list[begin + i]);
+      }
     }
     list = std::move(kept);
   }
@@ -101,6 +111,25 @@ inline std::vector<std::uint64_t> reference_elements(const std::vector<std::uint
     flat = std::move(next);
   }
   return flat;
+}
+
+// The flat indices of the elements that a rank holds, in the order of its memory; with kFlatCode on an axis the tensor's
+// own elements are cut evenly.
+inline std::vector<std::uint64_t> reference_held(const std::vector<std::uint64_t>& shape,
+                                                 const std::vector<std::uint64_t>& mesh,
+                                                 const std::vector<int>& dims, std::uint64_t rank) {
+  std::uint64_t inner = 1;
+  for (std::size_t a = mesh.size(); a-- > 0; inner *= mesh[a]) {
+    if (dims[a] != kFlatCode) continue;
+    std::uint64_t total = 1;
+    for (std::uint64_t length : shape) total *= length;
+    const std::uint64_t step = (total + mesh[a] - 1) / mesh[a];
+    const std::uint64_t part = rank / inner % mesh[a];
+    std::vector<std::uint64_t> held;
+    for (std::uint64_t i = part * step; i < std::min(total, (part + 1) * step); ++i) held.push_back(i);
+    return held;
+  }
+  return reference_elements(shape, reference_indices(shape, mesh, dims, rank));
 }
 
 struct FloatBits {

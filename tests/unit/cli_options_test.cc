@@ -260,12 +260,6 @@ TEST(CliOptions, WhatThisVersionLacksIsRefusedAsSuch) {
     EXPECT_THAT(refusal({"help", verb}), HasSubstr("not part of this version"));
     EXPECT_FALSE(needs_mpi(verb));
   }
-  EXPECT_THAT(refusal({"load", "m", "--strategy", "linear"}),
-              AllOf(HasSubstr("linear"), HasSubstr("not part of this version")));
-  EXPECT_THAT(refusal({"bench", "m", "--strategies", "slab,linear"}), HasSubstr("not part of this version"));
-  for (const char* layout : {"tp", "fsdp2+tp", "fsdp1", "zero3"}) {
-    EXPECT_THAT(refusal({"load", "m", "--layout", layout}), HasSubstr("not part of this version"));
-  }
   EXPECT_THAT(refusal({"bench", "m", "--timeline", "t.json"}),
               HasSubstr("--timeline is not part of this version"));
   EXPECT_THAT(refusal({"bench", "m", "--sweep", "staging=1"}),

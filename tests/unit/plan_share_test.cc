@@ -2,23 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
-#include "index/table.h"
+#include "fakes/tables.h"
 #include "plan/planner.h"
 #include "plan/simulate.h"
 
 namespace slabload {
 namespace {
 
-TensorIndex table(const std::string& name) {
-  std::filesystem::path path = std::filesystem::path(__FILE__).parent_path() / "../tables" / name;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read " + path.string() + "; run the tests from the top folder");
-  return parse_table(std::string(std::istreambuf_iterator<char>(in), {}), name);
-}
+using slabload::testing::kTables;
+using slabload::testing::table;
 
 struct Reads {
   std::uint64_t largest = 0, sum = 0;
@@ -78,8 +71,7 @@ TEST_P(PlanShare, IsEvenAtEveryRankCount) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, PlanShare,
-                         ::testing::Values("qwen2.5-0.5b.tsv", "qwen2.5-coder-7b.tsv", "qwen2.5-vl-7b.tsv",
-                                           "qwen2.5-vl-32b.tsv", "qwen2.5-vl-72b.tsv"),
+                         ::testing::ValuesIn(kTables),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase_if(name,
@@ -92,7 +84,9 @@ TEST(Simulate, SaysWhatThePlansSay) {
   Layout layout = Layout::preset("hsdp", Mesh({{"dp_replicate", 2}, {"dp_shard", 6}}));
   PlanParams params;
   std::vector<RankFigures> figures;
-  PlanSummary summary = simulate(index, layout, params, &figures);
+  SimulateOptions options;
+  options.per_rank = &figures;
+  PlanSummary summary = simulate(index, layout, params, options);
   EXPECT_TRUE(summary.validated);
   EXPECT_EQ(summary.amplification(), 1.0);
   Reads reads = reads_of(index, layout);
@@ -117,10 +111,13 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
   summary.received_bytes.add(5'000'000'000, 0);
   summary.received_bytes.add(1'000'000'000, 1);
   EXPECT_DOUBLE_EQ(time_bound(summary, {}), 0);
-  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 0, .fabric_rank = 0}), 4);
-  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 0}), 6);
-  EXPECT_DOUBLE_EQ(time_bound(summary, {.filesystem = 10e9, .filesystem_rank = 5e9, .fabric_rank = 10e9}),
-                   6.5);
+  Costs costs;
+  costs.filesystem = 10e9;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 4);
+  costs.filesystem_rank = 5e9;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6);
+  costs.fabric_rank = 10e9;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6.5);
 }
 
 // With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from

@@ -2,10 +2,13 @@
 // element by element with what torch.chunk gives.
 #include "plan/planner.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -23,11 +26,12 @@ using slabload::testing::pattern_bits;
 using slabload::testing::Random;
 using slabload::testing::random_case;
 using slabload::testing::RandomCase;
-using slabload::testing::reference_elements;
-using slabload::testing::reference_indices;
+using slabload::testing::preset_case;
+using slabload::testing::rich_case;
 using slabload::testing::Run;
 using slabload::testing::run_plans;
 using slabload::testing::thrown_error;
+using slabload::testing::ways_of;
 using ::testing::HasSubstr;
 
 std::vector<LoadPlan> plans_of(const TensorIndex& index, const Layout& layout, const PlanParams& params) {
@@ -50,12 +54,9 @@ DType expected_dtype(const TensorMeta& tensor, const PlanParams& params) {
 
 // The bytes of a rank's shard of a tensor: the pattern of the elements that the rank holds.
 std::string expected_shard(const RandomCase& c, std::size_t t, std::uint64_t rank) {
-  std::vector<std::uint64_t> shape = c.shape(t);
   std::string out;
   std::uint64_t size = dtype_size(expected_dtype(c.index.tensors[t], c.params));
-  for (std::uint64_t i : reference_elements(shape, reference_indices(shape, c.mesh, c.dims[t], rank))) {
-    slabload::testing::append_bits(out, pattern_bits(t, i), size);
-  }
+  for (std::uint64_t i : c.held(t, rank)) slabload::testing::append_bits(out, pattern_bits(t, i), size);
   return out;
 }
 
@@ -81,10 +82,16 @@ void expect_right(const RandomCase& c, const std::vector<LoadPlan>& plans) {
           << c.index.tensors[t].name << " on rank " << rank << " is not the tensor's part";
     }
   }
-  std::uint32_t times = c.params.strategy == "every-rank" ? static_cast<std::uint32_t>(plans.size()) : 1;
   for (std::size_t t = 0; t < c.index.tensors.size(); ++t) {
     // What was never written is not in the file: every owner makes it itself.
     if (c.index.tensors[t].storage == StorageKind::fill) continue;
+    std::uint32_t times = c.params.strategy == "every-rank" ? static_cast<std::uint32_t>(plans.size()) : 1;
+    if (!plans[0].rereads.empty() && plans[0].rereads[t]) {
+      ASSERT_TRUE(c.params.costs.fabric_rank && c.params.strategy == "auto");
+      for (std::size_t a = 0; a < c.mesh.size(); ++a) {
+        if (c.dims[t][a] == -1) times *= static_cast<std::uint32_t>(c.mesh[a]);
+      }
+    }
     for (std::uint32_t n : run.reads[t]) ASSERT_EQ(n, times) << c.index.tensors[t].name;
   }
   if (is_baseline(c.params.strategy)) return;
@@ -124,9 +131,9 @@ std::vector<LoadPlan> plans_within_budget(RandomCase& c, int* refused) {
   }
 }
 
-class PlannerProperty : public ::testing::TestWithParam<std::uint64_t> {};
+class PlannerSweep : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(PlannerProperty, EveryElementOfEveryShardIsRight) {
+TEST_P(PlannerSweep, EveryElementOfEveryShardIsRight) {
   int refused = 0;
   for (std::uint64_t seed = GetParam() * 100; seed < GetParam() * 100 + 100; ++seed) {
     RandomCase c = random_case(seed);
@@ -143,7 +150,102 @@ TEST_P(PlannerProperty, EveryElementOfEveryShardIsRight) {
   EXPECT_GT(refused, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Hundreds, PlannerProperty, ::testing::Range<std::uint64_t>(0, 5));
+INSTANTIATE_TEST_SUITE_P(Hundreds, PlannerSweep, ::testing::Range<std::uint64_t>(0, 10));
+
+// What the cases of a sweep have been through.
+struct Reached {
+  std::map<Way, int> ways;                     // tensors that came so
+  std::map<std::string, int> placements;       // tensors placed so on some axis, with something in them
+  std::map<std::string, int> storage;          // how tensors are stored
+  int cases = 0, refused = 0, joined = 0, converted = 0, several_rounds = 0;
+
+  void add(const RandomCase& c, const std::vector<LoadPlan>& plans) {
+    ++cases;
+    several_rounds += plans[0].rounds.size() > 1;
+    const bool baseline = is_baseline(c.params.strategy);
+    const std::vector<Way> all = baseline ? std::vector<Way>{} : ways_of(c);
+    for (Way way : all) ++ways[way];
+    for (std::size_t t = 0; t < c.index.tensors.size(); ++t) {
+      const TensorMeta& tensor = c.index.tensors[t];
+      if (tensor.elements() == 0 || baseline) continue;
+      ++storage[std::string(storage_name(tensor.storage)) + (tensor.filtered() ? ", filtered" : "")];
+      converted += plans[0].dtypes[t] != tensor.dtype;
+      std::set<std::string> kinds;
+      int cuts = 0;
+      for (std::size_t a = 0; a < c.mesh.size(); ++a) {
+        if (c.mesh[a] == 1) continue;
+        const int dim = c.dims[t][a];
+        cuts += dim != -1;
+        if (dim == -1) kinds.insert("R");
+        if (dim == slabload::testing::kFlatCode) kinds.insert("F");
+        if (dim >= 100) kinds.insert("SS");
+        if (dim == 0) kinds.insert("S(0)");
+        if (dim > 0 && dim < 100) kinds.insert("S(inner)");
+      }
+      if (cuts > 1) kinds.insert("two cuts");
+      for (const std::string& kind : kinds) ++placements[kind];
+    }
+    for (const LoadPlan& plan : plans) {
+      for (const Round& round : plan.rounds) {
+        for (const ReadItem& read : round.reads) joined += read.joined;
+      }
+    }
+  }
+
+  // In the report of the tests, and on the screen.
+  void record(const std::string& name) const {
+    std::string text = fmt::format("{}: {} cases, {} refused budgets, {} joined reads, {} converted;", name, cases,
+                                   refused, joined, converted);
+    auto say = [&](const std::string& what, int count) {
+      ::testing::Test::RecordProperty(what, count);
+      text += fmt::format(" {} {},", what, count);
+    };
+    for (const auto& [way, count] : ways) say(std::string(way_name(way)), count);
+    for (const auto& [kind, count] : placements) say(kind, count);
+    for (const auto& [kind, count] : storage) say(kind, count);
+    std::printf("%s\n", text.c_str());
+  }
+};
+
+void expect_right_cases(Reached& reached, std::uint64_t first, std::uint64_t cases, RandomCase (*make)(std::uint64_t)) {
+  for (std::uint64_t seed = first; seed < first + cases; ++seed) {
+    RandomCase c = make(seed);
+    SCOPED_TRACE(c.text());
+    try {
+      std::vector<LoadPlan> plans = plans_within_budget(c, &reached.refused);
+      validate(c.index, c.layout(), c.params, plans);
+      expect_right(c, plans);
+      reached.add(c, plans);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Every way of bringing a tensor in, with every kind of placement.
+TEST(PlannerProperty, EveryWayIsRight) {
+  Reached reached;
+  expect_right_cases(reached, 0, 1200, [](std::uint64_t seed) { return rich_case(seed, {.most_elements = 1200}); });
+  reached.record("ways");
+  for (Way way : {Way::direct, Way::relay, Way::exchange, Way::spread, Way::reread}) EXPECT_GE(reached.ways[way], 300) << way_name(way);
+  for (const char* kind : {"R", "F", "SS", "S(0)", "S(inner)", "two cuts"}) EXPECT_GE(reached.placements[kind], 500) << kind;
+  EXPECT_EQ(reached.storage.size(), 7u);
+  for (const auto& [kind, count] : reached.storage) EXPECT_GE(count, 50) << kind;
+  EXPECT_GE(reached.joined, 1000);
+  EXPECT_GE(reached.converted, 300);
+  EXPECT_GE(reached.refused, 50);
+  EXPECT_GE(reached.several_rounds, 300);
+}
+
+// The rules of presets on real names, with sizes that do not divide.
+TEST(PlannerProperty, PresetsAreRight) {
+  Reached reached;
+  expect_right_cases(reached, 0, 300, preset_case);
+  reached.record("presets");
+  for (Way way : {Way::direct, Way::relay, Way::exchange, Way::spread}) EXPECT_GE(reached.ways[way], 80) << way_name(way);
+  for (const char* kind : {"R", "F", "S(0)", "S(inner)", "two cuts"}) EXPECT_GE(reached.placements[kind], 500) << kind;
+}
 
 // Which ranks read something of each chunk of a filtered tensor, and in how many reads.
 struct ChunkUse {
@@ -262,7 +364,9 @@ TEST(SlabPlanner, RanksWithoutAShardReadForOthers) {
   }
   // Merged reads are even: a rank without a shard reads a twelfth like all others.
   std::uint64_t bytes = 0;
-  std::vector<LoadPlan> plans = plans_of(index, layout, PlanParams{});
+  PlanParams linear;
+  linear.strategy = "linear";
+  std::vector<LoadPlan> plans = plans_of(index, layout, linear);
   for (const Round& round : plans[11].rounds) {
     for (const ReadItem& item : round.reads)
       bytes += item.box.elements() * dtype_size(index.tensors[item.tensor].dtype);
@@ -378,7 +482,7 @@ TEST(Planner, NamesAStrategyThatThereIsNot) {
 
 TEST(Planner, EveryStrategySaysWhy) {
   RandomCase c = random_case(1);
-  for (const char* strategy : {"slab", "rank0-broadcast", "rank0-full", "every-rank"}) {
+  for (const char* strategy : {"slab", "linear", "auto", "rank0-broadcast", "rank0-full", "every-rank"}) {
     c.params.strategy = strategy;
     c.params.staging = 64 << 20;
     Layout layout = c.layout();

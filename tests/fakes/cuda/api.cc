@@ -77,6 +77,10 @@ cudaError_t result(cudaError_t error) {
   return error;
 }
 
+cudaError_t context_error() {
+  return state().sticky;
+}
+
 cudaError_t last_error() {
   return state().sticky != cudaSuccess ? state().sticky : state().last;
 }

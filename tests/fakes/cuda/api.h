@@ -15,6 +15,8 @@ std::optional<cudaError_t> enter(const char* function, Needs needs = Needs::devi
 // Remembers the error for cudaGetLastError and returns it.
 cudaError_t result(cudaError_t error);
 cudaError_t last_error();
+// That which has ended the context: every call that needs the device gives it from then on.
+cudaError_t context_error();
 void clear_last_error();
 
 // The current device, -1 if none was set or used.

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "settings.h"
@@ -24,11 +25,15 @@ struct State {
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t total = 0;
   bool gave_up = false;
+  std::vector<std::pair<std::string, std::uint64_t>> runs = {};
+  // What the rules count from.
+  std::map<std::string, std::uint64_t> counts_before = {};
+  std::uint64_t total_before = 0;
 };
 
-std::vector<Rule> read_rules() {
+std::vector<Rule> read_rules(const std::string& all) {
   std::vector<Rule> rules;
-  std::istringstream text(settings().faults);
+  std::istringstream text(all);
   for (std::string item; std::getline(text, item, ';');) {
     std::istringstream fields(item);
     std::string rank_text, function, nth, action;
@@ -48,7 +53,7 @@ std::vector<Rule> read_rules() {
 }
 
 State& state() {
-  static State* const kept = new State{read_rules(), {}, 0, false};
+  static State* const kept = new State{read_rules(settings().faults), {}, 0, false};
   return *kept;
 }
 
@@ -56,12 +61,14 @@ State& state() {
 
 Fault next_call(const char* function) {
   State& now = state();
-  const std::uint64_t count = ++now.counts[function];
-  ++now.total;
+  const std::uint64_t count = ++now.counts[function] - now.counts_before[function];
+  if (now.runs.empty() || now.runs.back().first != function) now.runs.emplace_back(function, 0);
+  ++now.runs.back().second;
+  const std::uint64_t total = ++now.total - now.total_before;
   if (std::string(function) == "ncclCommAbort") now.gave_up = true;
   for (const Rule& rule : now.rules) {
     if (rule.function != "*" && rule.function != function) continue;
-    if (rule.nth != 0 && rule.nth != (rule.function == "*" ? now.total : count)) continue;
+    if (rule.nth != 0 && rule.nth != (rule.function == "*" ? total : count)) continue;
     if (rule.action == "skip") return {Fault::Kind::skip, 0};
     now.gave_up = true;
     if (rule.action == "kill") kill(getpid(), SIGKILL);
@@ -71,8 +78,18 @@ Fault next_call(const char* function) {
   return {};
 }
 
+void set_faults(const std::string& text) {
+  State& now = state();
+  now.rules = read_rules(text);
+  now.counts_before = now.counts;
+  now.total_before = now.total;
+}
+
 const std::map<std::string, std::uint64_t>& call_counts() {
   return state().counts;
+}
+const std::vector<std::pair<std::string, std::uint64_t>>& call_runs() {
+  return state().runs;
 }
 std::uint64_t total_calls() {
   return state().total;

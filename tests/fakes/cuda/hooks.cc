@@ -80,6 +80,14 @@ int fakecuda_fault(const char* function, int* skip) {
   return fault.kind == Fault::Kind::error ? fault.code : 0;
 }
 
+void fakecuda_set_faults(const char* text) {
+  set_faults(text);
+}
+
+int fakecuda_context_error(void) {
+  return context_error();
+}
+
 void fakecuda_count(const char* figure, uint64_t amount) {
   count_figure(figure, amount);
 }

@@ -52,6 +52,14 @@ int fakecuda_rank(void);
  * success. */
 int fakecuda_fault(const char* function, int* skip);
 
+/* For tests that cause one failure after the other in a process: takes these faults in place of
+ * SLABLOAD_FAKE_FAULT's, counting from now on; "" for none. */
+void fakecuda_set_faults(const char* text);
+
+/* The error that every CUDA call of this process gives from now on, because one has ended its context; 0 if
+ * none has. */
+int fakecuda_context_error(void);
+
 /* Adds to a figure that is written at exit (see stats.h in this folder), such as "nccl_send". */
 void fakecuda_count(const char* figure, uint64_t amount);
 

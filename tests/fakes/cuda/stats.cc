@@ -65,7 +65,13 @@ void write_stats(const std::vector<std::string>& left) {
   out << "{\"peak_device_bytes\": " << (device ? device->peak() : 0)
       << ", \"peak_pinned_bytes\": " << (pinned ? pinned->blocks().peak() : 0) << ", ";
   write_map(out, "calls", call_counts());
-  out << ", \"total_calls\": " << total_calls() << ", ";
+  out << ", \"runs\": [";
+  const char* comma = "";
+  for (const auto& [function, calls] : call_runs()) {
+    out << comma << "[\"" << function << "\", " << calls << "]";
+    comma = ", ";
+  }
+  out << "], \"total_calls\": " << total_calls() << ", ";
   write_map(out, "bytes", moved_bytes());
   out << ", ";
   write_map(out, "figures", other_figures());

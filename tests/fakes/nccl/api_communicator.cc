@@ -124,6 +124,9 @@ ncclResult_t abort(ncclComm_t comm) {
   communicator->abort();
   communicator->release();
   end_handle(comm, "ncclCommAbort");
+  // It has to free what is on a device that no longer answers, and says so.
+  if (settings().abort_fails && fakecuda_context_error() != 0)
+    return failed(ncclUnhandledCudaError, text("Cuda failure %d", fakecuda_context_error()));
   return ncclSuccess;
 }
 

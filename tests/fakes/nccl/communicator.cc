@@ -12,7 +12,8 @@
 namespace fakenccl {
 namespace {
 
-// How often a communicator that doesn't block says that it is in progress, at the least.
+// How often a communicator that doesn't block says that it is in progress, at the least, of each piece of
+// work. The first time counts as a call of "settle", so that a fault can take just this wait out.
 constexpr int least_answers = 2;
 
 std::vector<const Communicator*>& attached() {
@@ -148,6 +149,14 @@ std::optional<ncclResult_t> Communicator::try_work() {
 
 ncclResult_t Communicator::poll() {
   if (!work_ || error_ != ncclSuccess) return error_;
+  if (answers_left_ == least_answers) {
+    // A program that would not wait for this piece of work goes on here.
+    int skip = 0;
+    const int code = fakecuda_fault("settle", &skip);
+    if (code != 0) set_error(failed(static_cast<ncclResult_t>(code), "injected asynchronous error"));
+    if (skip || code != 0) --answers_left_;
+    if (skip || code != 0) return error_;
+  }
   if (answers_left_ > 0) {
     --answers_left_;
     return ncclInProgress;

@@ -47,6 +47,7 @@ Settings read_settings() {
   settings.memory = static_cast<std::uint64_t>(number_of("SLABLOAD_FAKE_NCCL_MEMORY", "16777216"));
   settings.deadlock_s = number_of("SLABLOAD_FAKE_DEADLOCK_S", "10");
   settings.host = read_host();
+  settings.abort_fails = text_of_variable("SLABLOAD_FAKE_NCCL_ABORT", "fails") == "fails";
   settings.leaks_allowed = text_of_variable("SLABLOAD_FAKE_LEAKS", "") == "allow";
   return settings;
 }

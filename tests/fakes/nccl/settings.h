@@ -11,6 +11,7 @@ struct Settings {
   double deadlock_s = 0;       // without progress
   std::uint64_t host = 0;      // equal on ranks that NCCL takes to be on one machine
   bool leaks_allowed = false;  // communicators may be left at exit
+  bool abort_fails = false;    // ncclCommAbort gives an error after one of CUDA that has ended its context
 };
 
 const Settings& settings();

@@ -62,7 +62,12 @@ std::optional<ncclResult_t> Split::advance() {
     if (const auto result = join()) return result;
   if (!child_) return std::nullopt;
   const auto result = child_->all_joined();
-  if (result == ncclSuccess) *result_ = add_handle(child_);
+  if (result != ncclSuccess) return result;
+  *result_ = add_handle(child_);
+  // The parent is done, but the child is only just being set up.
+  if (!options_.blocking)
+    child_->begin([]() -> std::optional<ncclResult_t> { return ncclSuccess; },
+                  [] { return std::string("the end of its ncclCommSplit"); });
   return result;
 }
 

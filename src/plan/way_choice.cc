@@ -1,0 +1,178 @@
+#include "plan/way_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/narrow.h"
+
+namespace slabload {
+namespace {
+
+// A row of compressed chunks that is decoded and sent on as a whole.
+constexpr std::uint64_t kLargestBand = 256 << 20;
+// What a rank reads of an exchange's window, about.
+constexpr double kExtent = 16 << 20;
+// What an owner reads of a relay's window, about.
+constexpr double kStretch = 8 << 20;
+
+double real(std::uint64_t value) { return static_cast<double>(value); }
+
+double hops(std::uint64_t ranks) { return std::ceil(std::log2(real(std::max<std::uint64_t>(ranks, 2)))); }
+
+}  // namespace
+
+bool WayChoice::may(std::uint32_t number, const PlanTensor& tensor, Way way) const {
+  const TensorMeta& meta = index_.tensors[number];
+  if (tensor.cell == 0) return way == Way::none;
+  if (ranks_ == 1) return way == Way::direct;
+  // A compressed chunk is decoded by one rank alone.
+  const bool decodable = tensor.band == 0 || !tensor.sharded;
+  // What is read where it belongs comes in requests of this size.
+  const std::uint64_t run = tensor.cell / tensor.runs * tensor.source_size;
+  const std::uint64_t part = ceil_div(tensor.cell, tensor.replicas) * tensor.source_size;
+  switch (way) {
+    case Way::none:
+      return false;
+    case Way::direct:
+      return tensor.in_place &&
+             (tensor.fill || (tensor.band == 0 && std::min(run, part) >= params_.min_read));
+    case Way::reread:
+      // Only where the user says how slow the fabric is: each byte read once is the promise otherwise.
+      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && run >= params_.min_read &&
+             params_.costs.fabric_rank;
+    case Way::relay:
+      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && run >= params_.min_read &&
+             scale(tensor.band, tensor.widest(), 1) <= kLargestBand;
+    case Way::exchange:
+      return true;
+    case Way::spread:
+      return !tensor.fill && meta.bytes() != 0 &&
+             tensor.elements <= std::min(round_bytes_, kItemLimit / 2) / tensor.widest();
+  }
+  return false;
+}
+
+Way WayChoice::choose(const std::string& strategy, std::uint32_t number, const PlanTensor& tensor) const {
+  if (tensor.cell == 0) return Way::none;
+  if (may(number, tensor, Way::direct) && (ranks_ == 1 || tensor.fill)) return Way::direct;
+  if (strategy == "linear") return Way::exchange;
+  return strategy == "auto" ? cheapest(number, tensor) : by_size(number, tensor);
+}
+
+Way WayChoice::by_size(std::uint32_t number, const PlanTensor& tensor) const {
+  if (may(number, tensor, Way::direct)) return Way::direct;
+  if (may(number, tensor, Way::relay)) return Way::relay;
+  // Below that, requests are merged.
+  if (may(number, tensor, Way::spread) &&
+      estimate(tensor, Way::spread).total() < estimate(tensor, Way::exchange).total()) {
+    return Way::spread;
+  }
+  return Way::exchange;
+}
+
+Way WayChoice::cheapest(std::uint32_t number, const PlanTensor& tensor) const {
+  // What `slab` and `linear` would take is among them, so none of both is ever cheaper.
+  Way best = Way::exchange;
+  double least = estimate(tensor, best).total();
+  for (Way way : {Way::spread, Way::relay, Way::direct, Way::reread}) {
+    if (!may(number, tensor, way)) continue;
+    const double cost = estimate(tensor, way).total();
+    if (cost <= least) {
+      best = way;
+      least = cost;
+    }
+  }
+  return best;
+}
+
+Estimate WayChoice::estimate(const PlanTensor& tensor, Way way) const {
+  Estimate out;
+  if (way == Way::none || tensor.cell == 0) return out;
+  const Costs& costs = params_.costs;
+  const double ranks = real(ranks_);
+  const double bytes = real(tensor.stored_bytes());
+  const double replicas = real(tensor.replicas);
+  const double cells = real(tensor.cells);
+  const double runs = real(tensor.runs);
+  const double cell = real(tensor.cell) * real(tensor.source_size);
+  const double shard = real(tensor.cell) * real(tensor.final_size);
+  const double worth = real(std::max<std::uint64_t>(1, params_.min_read));
+  // `times`: how often each byte is read.
+  auto reading = [&](double times, double requests) {
+    if (tensor.fill) return 0.0;
+    return std::max(times * bytes / costs.fs(), times * bytes / (ranks * costs.fs_per_rank())) +
+           requests * costs.request() / ranks;
+  };
+  const double missing = shard * (replicas - 1) / replicas;  // what the other owners bring
+  switch (way) {
+    case Way::none:
+      break;
+    case Way::direct:
+      out.read_s = reading(1, cells * std::max(replicas, runs));
+      if (tensor.replicas > 1) out.fill_s = missing / costs.fabric() + hops(tensor.replicas) * costs.message();
+      break;
+    case Way::relay: {
+      const double stretches = 1 + cell / kStretch;
+      out.read_s = reading(1, cells * std::max(stretches, runs));
+      out.fill_s = missing / costs.fabric() + stretches * hops(tensor.replicas) * costs.message();
+      break;
+    }
+    case Way::reread:
+      out.read_s = reading(replicas, cells * replicas * runs);
+      break;
+    case Way::exchange: {
+      const double readers = 1 + std::min(bytes / kExtent, ranks - 1);
+      out.read_s = reading(1, readers);
+      // A slab of an inner dimension has a piece of every reader's extent.
+      const double pieces = tensor.strided ? readers : 1 + readers / cells;
+      const double messages = std::max(pieces, cells * replicas * pieces / ranks);
+      out.fill_s = shard * (1 - 1 / ranks) / costs.fabric() + messages * costs.message();
+      out.copy_s = (tensor.strided ? 2 : 1) * shard / costs.copy();
+      break;
+    }
+    case Way::spread: {
+      const double final_bytes = real(tensor.elements) * real(tensor.final_size);
+      const double windows = bytes / worth;  // the share of a request
+      out.read_s = reading(1, windows);
+      out.fill_s = final_bytes * (1 - 1 / ranks) / costs.fabric() + windows * hops(ranks_) * costs.message();
+      out.copy_s = shard / costs.copy();
+      break;
+    }
+  }
+  return out;
+}
+
+std::vector<StrategyEstimate> estimate_strategies(const TensorIndex& index, const Layout& layout,
+                                                  const PlanParams& params) {
+  const std::uint64_t ranks = layout.mesh().ranks();
+  const std::vector<PlanTensor> tensors = plan_tensors(index, layout, params);
+  PlanParams own = params;
+  own.strategy = "slab";
+  const std::uint64_t round = checked_split(own, converts_any(index, params.cast)).round_bytes;
+  WayChoice choice(index, params, round, ranks);
+  std::vector<StrategyEstimate> out;
+  for (const char* strategy : {"slab", "linear", "auto"}) {
+    Estimate sum;
+    for (std::uint32_t t = 0; t < tensors.size(); ++t)
+      sum.add(choice.estimate(tensors[t], choice.choose(strategy, t, tensors[t])));
+    out.push_back({strategy, sum, false});
+  }
+  double stored = 0;
+  double widest = 0;  // of the final types
+  double requests = 0;
+  for (const PlanTensor& tensor : tensors) {
+    if (!tensor.fill) stored += real(tensor.stored_bytes());
+    widest += real(tensor.elements) * real(tensor.final_size);
+    requests += 1;
+  }
+  const Costs& costs = params.costs;
+  const double alone = std::max(stored / costs.fs(), stored / costs.fs_per_rank()) + requests * costs.request();
+  Estimate broadcast{alone, ranks == 1 ? 0 : widest / costs.fabric() + requests * hops(ranks) * costs.message(), 0};
+  out.push_back({"rank0-broadcast", broadcast, true});
+  out.push_back({"rank0-full", broadcast, true});
+  const double all = std::max(stored * real(ranks) / costs.fs(), stored / costs.fs_per_rank());
+  out.push_back({"every-rank", {all + requests * costs.request(), 0, 0}, true});
+  return out;
+}
+
+}  // namespace slabload
