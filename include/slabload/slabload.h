@@ -195,17 +195,23 @@ typedef struct slabload_shard {
   uint32_t element_bytes;
   uint32_t ndim;
   const uint64_t* global_shape; /* of the whole tensor */
-  const uint64_t* shape;        /* of this rank's part */
-  const uint64_t* offset;       /* where the part begins in the tensor, per dimension, in elements */
+  /* Of this rank's part, and where it begins in the tensor, per dimension, in elements; NULL if the part is not one box of
+   * the tensor (strided and flat layouts): then see slabload_shards_get_part. */
+  const uint64_t* shape;
+  const uint64_t* offset;
   /* The part, dense and aligned to 64 bytes, in the memory of slabload_shards_info's device; yours to change; NULL if it is
    * empty. On a GPU it is a device pointer of the CUDA runtime's device that this rank got (number i for the i-th rank of a
    * node). */
   void* data;
   uint64_t bytes;
+  uint64_t parts; /* boxes that lie one by one in the data; 0 if it is empty */
 } slabload_shard;
 /* The loaded tensors, numbered from 0 in the order of their bytes in the file. */
 slabload_status slabload_shards_get(const slabload_shards* shards, uint64_t number, slabload_shard* shard,
                                     slabload_error** error);
+/* Box `part` of a shard, below its `parts`: its elements lie densely in the data, row-major, from `element` on. */
+slabload_status slabload_shards_get_part(const slabload_shards* shards, uint64_t number, uint64_t part,
+                                         slabload_box* box, uint64_t* element, slabload_error** error);
 /* The number of the loaded tensor with this name or alias. */
 slabload_status slabload_shards_find(const slabload_shards* shards, const char* name, uint64_t* number,
                                      slabload_error** error);

@@ -147,10 +147,17 @@ class Shards : public Owner<slabload_shards, slabload_shards_free> {
     call(slabload_shards_get, get(), number, &out);
     return out;
   }
-  slabload_shard operator[](const std::string& name) const {
+  slabload_shard operator[](const std::string& name) const { return (*this)[find(name)]; }
+  std::uint64_t find(const std::string& name) const {
     std::uint64_t number = 0;
     call(slabload_shards_find, get(), name.c_str(), &number);
-    return (*this)[number];
+    return number;
+  }
+  // A box of a shard, and the element of its data that it begins at.
+  std::pair<slabload_box, std::uint64_t> part(std::uint64_t number, std::uint64_t which) const {
+    std::pair<slabload_box, std::uint64_t> out;
+    call(slabload_shards_get_part, get(), number, which, &out.first, &out.second);
+    return out;
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "backend/safetensors/index.h"
 #include "backend/safetensors/storage.h"
 #include "base/error.h"
+#include "layout/name_rules.h"
 #include "index/table.h"
 
 namespace slabload {
@@ -18,15 +19,19 @@ TensorIndex read_index(const std::string& path) {
   return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index(path);
 }
 
-TensorIndex shared_index(Session& session, const std::string& path, const Selection& selection,
-                         const std::string& expect) {
+TensorIndex wished_index(TensorIndex index, const IndexWish& wish) {
+  if (!wish.rules.empty())
+    index = rename_tensors(std::move(index), NameRules::from_json(wish.rules, wish.rules_source));
+  index = select_tensors(std::move(index), wish.selection);
+  if (!wish.expect.empty()) check_expected(index, wish.expect);
+  return index;
+}
+
+TensorIndex shared_index(Session& session, const std::string& path, const IndexWish& wish) {
   Control& control = session.control();
   std::string bytes;
   together(control, [&] {
-    if (!session.is_root()) return;
-    TensorIndex index = select_tensors(read_index(path), selection);
-    if (!expect.empty()) check_expected(index, expect);
-    bytes = to_bytes(index);
+    if (session.is_root()) bytes = to_bytes(wished_index(read_index(path), wish));
   });
   return index_from_bytes(control.broadcast(std::move(bytes)));
 }

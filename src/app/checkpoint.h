@@ -16,9 +16,17 @@ namespace slabload {
 // Status::file.
 TensorIndex read_index(const std::string& path);
 
-// The same on rank 0, checked and selected there, then sent to all ranks. Collective; an error is agreed.
-TensorIndex shared_index(Session& session, const std::string& path, const Selection& selection,
-                         const std::string& expect = "");
+// What a load asks of an index: the names of a rules file (its text, or empty, and where it is from), then the selection,
+// then that it is what the table at `expect` (or empty) wants. Throws Status::usage or Status::wrong_data.
+struct IndexWish {
+  Selection selection;
+  std::string expect;
+  std::string rules, rules_source;
+};
+TensorIndex wished_index(TensorIndex index, const IndexWish& wish);
+
+// Reads the index on rank 0, applies the wish there, and sends it to all ranks. Collective; an error is agreed.
+TensorIndex shared_index(Session& session, const std::string& path, const IndexWish& wish);
 
 // The table of a file. Throws Status::file.
 TensorIndex read_table(const std::string& path);

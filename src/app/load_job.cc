@@ -30,9 +30,10 @@ void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& l
     inputs += rule.match + '\n';
     for (const Placement& placement : rule.placements) inputs += placement.text();
   }
-  inputs += fmt::format("{} {} {} {} {} {} {} {} {}", params.strategy, params.staging, params.pinned,
+  inputs += fmt::format("{} {} {} {} {} {} {} {} {} {} {}", params.strategy, params.staging, params.pinned,
                         params.slots, params.slot_bytes, params.min_read, params.round_bytes,
-                        params.read_limit, params.cast ? dtype_name(*params.cast) : "");
+                        params.read_limit, params.cast ? dtype_name(*params.cast) : "", params.align,
+                        params.costs.text());
   std::uint64_t low = crc64_part(inputs.data(), inputs.size());
   std::uint64_t high = low;
   control.min({&low, 1});
@@ -67,30 +68,6 @@ void refuse_other_shards(const std::string& folder, int ranks) {
 
 }  // namespace
 
-Machine parse_machine(const std::string& cost) {
-  Machine machine;
-  std::string_view rest = cost;
-  while (!rest.empty()) {
-    std::size_t comma = rest.find(',');
-    std::string_view part = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    std::size_t equals = part.find('=');
-    std::string_view key = part.substr(0, equals);
-    double* target = key == "fs"            ? &machine.filesystem
-                     : key == "fs_per_rank" ? &machine.filesystem_rank
-                     : key == "fabric"      ? &machine.fabric_rank
-                                            : nullptr;
-    std::string_view rate = equals == std::string_view::npos ? "" : part.substr(equals + 1);
-    if (target == nullptr || !rate.ends_with("/s")) {
-      fail(Status::usage,
-           "--cost: '{}' is not fs=RATE, fs_per_rank=RATE or fabric=RATE with a rate such as 5GB/s",
-           printable(part));
-    }
-    *target = static_cast<double>(parse_bytes(rate.substr(0, rate.size() - 2), "--cost"));
-  }
-  return machine;
-}
-
 std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layout,
                                     const RunOptions& options) {
   std::vector<std::string> notes;
@@ -122,6 +99,17 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
         "{} objects of the file can't be tensors and were skipped (the first: {}, {}); inspect lists them",
         index.skipped.size(), printable(index.skipped.front().name), index.skipped.front().reason));
   }
+  auto name_some = [&](const std::vector<std::string>& names, std::string_view what) {
+    if (names.empty()) return;
+    constexpr std::size_t kMost = 3;
+    std::string some;
+    for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) some += (i == 0 ? "" : ", ") + printable(names[i]);
+    notes.push_back(fmt::format("{} tensor{} {} ({}{})", names.size(), names.size() == 1 ? "" : "s", what, some,
+                                names.size() > kMost ? ", ..." : ""));
+  };
+  name_some(layout.unknown_to_tp(index), "that the tp rules do not know: replicated along tp");
+  name_some(layout.storage_differs(index),
+            "whose rows FSDP2 over TP stores elsewhere than the placements SS(0,tp) S(0) say");
   for (const std::string& rule : layout.unmatched_rules(index)) {
     notes.push_back(
         fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
@@ -138,23 +126,24 @@ std::string wrong_data_text(const LoadReport& report) {
 
 LoadJob::LoadJob(Session& session, const RunOptions& options)
     : session_(session), options_(options), index_begin_s_(now_s()) {
-  index_ = shared_index(session, options.checkpoint, options.selection, options.expect);
   std::string rules;
   together(session.control(), [&] {
     if (session.is_root() && is_rules_file(options.layout)) rules = read_text(options.layout);
   });
+  index_ = shared_index(session, options.checkpoint, {options.selection, options.expect, rules, options.layout});
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
   together(session.control(), [&] {
-    machine_ = parse_machine(options.cost);
+    costs_ = Costs::parse(options.cost);
     layout_ =
         std::make_unique<Layout>(make_layout(options, static_cast<std::uint64_t>(session.ranks()), rules));
   });
   hardware_ = std::make_unique<Hardware>(session, options);
+  nodes_ = session.nodes();
   index_s_ = now_s() - index_begin_s_;
 }
 
 std::string LoadJob::chosen_strategy() const {
-  return options_.strategy == "auto" ? "slab" : options_.strategy;
+  return options_.strategy;
 }
 
 PlanParams plan_params(const RunOptions& options, const std::string& strategy, bool pinned) {
@@ -165,6 +154,9 @@ PlanParams plan_params(const RunOptions& options, const std::string& strategy, b
   params.slots = options.slots;
   params.slot_bytes = options.slot_bytes;
   params.min_read = options.min_read;
+  params.align = options.align;
+  params.costs = Costs::parse(options.cost);
+  params.nodes = NodeMap(options.ranks_per_node);
   params.cast = options.cast;
   if (pinned && options.io == IoMode::collective) {
     // A collective read is not cut on its way, so none may be larger than the slots.
@@ -178,7 +170,9 @@ PlanParams plan_params(const RunOptions& options, const std::string& strategy, b
 }
 
 PlanParams LoadJob::params_for(const std::string& strategy) const {
-  return plan_params(options_, strategy, hardware_->gpu());
+  PlanParams params = plan_params(options_, strategy, hardware_->gpu());
+  params.nodes = NodeMap(nodes_);
+  return params;
 }
 
 LoadReport LoadJob::describe(const std::string& strategy, const Planner& planner) const {
@@ -251,6 +245,9 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   stats.open_s += counters.open_s;
   stats.datasets_opened = datasets_opened(*storage);
   stats.rss_peak = host::peak_resident_bytes();
+  // What was staged is freed before.
+  if (!options_.stage_out.empty() && !out.device->host_accessible())
+    stats.staging_peak = std::max(stats.staging_peak, stage_out_piece());
   stats.node = static_cast<std::uint64_t>(session_.node());
 
   out.report = describe(strategy, *planner);
@@ -259,6 +256,7 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
     out.report.notes.push_back(
         "WARNING: OMPIO loses read errors (zeros in place of data); unset OMPI_MCA_io to read through ROMIO");
   }
+  out.report.notes.insert(out.report.notes.end(), out.result.notes.begin(), out.result.notes.end());
   out.report.device = out.device->description();
   if (!hardware_->why().empty()) out.report.device += fmt::format(" ({})", hardware_->why());
   out.report.fabric = fabric->description();
@@ -286,7 +284,7 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
     moved.read_bytes.add(out.report.per_rank[rank].read_bytes, rank);
     moved.received_bytes.add(out.report.per_rank[rank].fill_bytes, rank);
   }
-  out.report.bound_s = time_bound(moved, machine_);
+  out.report.bound_s = time_bound(moved, costs_);
   watchdog.waiting("end (closing the files on all ranks)", nullptr);
   return out;
 }
@@ -319,12 +317,22 @@ void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, cons
   for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
     const TensorMeta& tensor = index_.tensors[t];
     const ShardPlace& shard = loaded.plan.shards[t];
-    tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.box.extent),
+    tensors.push_back({tensor.name, loaded.plan.dtypes[t], Shape(shard.lengths()),
                        loaded.result.shards->data() + shard.offset});
     Json place;
     place["global_shape"] =
         std::vector<std::uint64_t>(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
-    place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
+    if (shard.blocks.empty() && !shard.flat) {
+      place["offset"] = std::vector<std::uint64_t>(shard.box.start.begin(), shard.box.start.end());
+    } else {
+      // Dense boxes of the tensor, and the (flattened) element of the part that each begins at.
+      place["parts"] = Json::array();
+      for_each_dense_part(shard.box, shard.blocks, [&](const Box& box, std::uint64_t element) {
+        place["parts"].push_back({{"offset", std::vector<std::uint64_t>(box.start.begin(), box.start.end())},
+                                  {"shape", std::vector<std::uint64_t>(box.extent.begin(), box.extent.end())},
+                                  {"element", element}});
+      });
+    }
     if (!tensor.aliases.empty()) place["aliases"] = tensor.aliases;
     places[tensor.name] = std::move(place);
   }
@@ -340,7 +348,12 @@ void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, cons
       {"slabload_rank", fmt::format("{}", rank)},
       {"slabload_ranks", fmt::format("{}", session_.ranks())},
       {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
-  write_shard_file(path, tensors, metadata, true, host_view(loaded));
+  write_shard_file(path, tensors, metadata, true, host_view(loaded), stage_out_piece());
+}
+
+// How much of a shard is in pinned memory at a time.
+std::uint64_t LoadJob::stage_out_piece() const {
+  return std::min(kShardPiece, options_.staging);
 }
 
 // The shards in host memory, piece by piece.
@@ -348,7 +361,7 @@ ShardView LoadJob::host_view(const Loaded& loaded) const {
   if (loaded.device->host_accessible()) return {};
   std::shared_ptr<Device> device = loaded.device;
   std::shared_ptr<DeviceMemory> buffer =
-      device->allocate_staging(kShardPiece, "the way of the shards to a file");
+      device->allocate_staging(stage_out_piece(), "the way of the shards to a file");
   return [this, device, buffer](const void* data, std::uint64_t bytes) {
     device->copy_out(static_cast<const std::byte*>(data), buffer->data(), bytes);
     Mark done = device->mark();

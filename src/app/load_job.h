@@ -51,12 +51,14 @@ class LoadJob {
   Session& session_;
   const RunOptions& options_;
   void write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const;
+  std::uint64_t stage_out_piece() const;
   ShardView host_view(const Loaded& loaded) const;
 
   double index_begin_s_ = 0;  // as now_s() counts
   double index_s_ = 0;
   std::unique_ptr<Hardware> hardware_;
-  Machine machine_;  // the bandwidths of --cost
+  Costs costs_;  // of --cost
+  std::vector<std::uint32_t> nodes_;  // of every rank
   TensorIndex index_;
   std::unique_ptr<Layout> layout_;
 };
@@ -72,7 +74,5 @@ std::string wrong_data_text(const LoadReport& report);
 // What the planner is told; `pinned`: for a GPU.
 PlanParams plan_params(const RunOptions& options, const std::string& strategy, bool pinned);
 
-// The bandwidths of --cost, or zeros. Throws Status::usage.
-Machine parse_machine(const std::string& cost);
 
 }  // namespace slabload

@@ -24,20 +24,11 @@ std::uint64_t whole_number(const std::string& text, const std::string& what, std
   return value;
 }
 
-// A word of the design that this version does not do: it must not look like a spelling mistake.
-void refuse_later(const std::string& text, const std::string& what,
-                  std::initializer_list<const char*> later) {
-  for (const char* word : later) {
-    if (text == word) fail(Status::usage, "{}: '{}' is not part of this version", what, text);
-  }
-}
-
 void check_strategy(const std::string& text, const std::string& what) {
-  refuse_later(text, what, {"linear"});
-  for (const char* known : {"auto", "slab", "rank0-broadcast", "rank0-full", "every-rank"}) {
+  for (const char* known : {"auto", "slab", "linear", "rank0-broadcast", "rank0-full", "every-rank"}) {
     if (text == known) return;
   }
-  fail(Status::usage, "{}: '{}' is not auto, slab, rank0-broadcast, rank0-full or every-rank", what,
+  fail(Status::usage, "{}: '{}' is not auto, slab, linear, rank0-broadcast, rank0-full or every-rank", what,
        printable(text));
 }
 
@@ -57,11 +48,14 @@ void set_strategies(RunOptions& options, const Values& values, const std::string
   }
 }
 
+constexpr std::string_view kPresets[] = {"fsdp2", "hsdp", "tp", "fsdp2+tp", "replicate", "fsdp1", "zero3"};
+
 void set_layout(RunOptions& options, const Values& values, const std::string& what) {
   const std::string& text = values.front();
-  refuse_later(text, what, {"tp", "fsdp2+tp", "fsdp1", "zero3"});
-  if (text != "fsdp2" && text != "hsdp" && text != "replicate" && !text.ends_with(".json")) {
-    fail(Status::usage, "{}: '{}' is not fsdp2, hsdp, replicate or a rules file ending in .json", what,
+  const bool preset = std::find(std::begin(kPresets), std::end(kPresets), text) != std::end(kPresets);
+  if (!preset && !text.ends_with(".json")) {
+    fail(Status::usage,
+         "{}: '{}' is not fsdp2, hsdp, tp, fsdp2+tp, replicate, fsdp1, zero3 or a rules file ending in .json", what,
          printable(text));
   }
   options.layout = text;
@@ -217,14 +211,16 @@ std::vector<OptionSpec> make_options() {
        "axes and their sizes, outermost first, such as dp_replicate=2,dp_shard=4 (default: dp_shard=<ranks>)",
        set_mesh},
       {"layout", kCommon, once, "NAME|FILE.json",
-       fmt::format("fsdp2, hsdp, replicate or a rules file (default: {})", defaults.layout), set_layout},
+       fmt::format("fsdp2, hsdp, tp, fsdp2+tp, replicate, fsdp1, zero3 or a rules file (default: {})",
+                   defaults.layout),
+       set_layout},
       {"ranks", kPlan, once, "N",
        "ranks to plan for (default: the product of the mesh's axes, or 1 without a mesh)",
        [](RunOptions& options, const Values& values, const std::string& what) {
          options.ranks = whole_number(values.front(), what, 1, INT32_MAX);
        }},
       {"strategy", kCommon, once, "NAME",
-       fmt::format("auto, slab, or a baseline: rank0-broadcast, rank0-full, every-rank (default: {})",
+       fmt::format("auto, slab, linear, or a baseline: rank0-broadcast, rank0-full, every-rank (default: {})",
                    defaults.strategy),
        [](RunOptions& options, const Values& values, const std::string& what) {
          check_strategy(values.front(), what);
@@ -265,6 +261,14 @@ std::vector<OptionSpec> make_options() {
       {"min-read", kCommon, once, "SIZE",
        fmt::format("smallest read worth a request, at most 1GiB (default: {})", size_text(defaults.min_read)),
        set_min_read},
+      {"align", kCommon, once, "SIZE",
+       fmt::format("wide extents are cut at multiples of it in the file, such as the stripe size; 0: anywhere "
+                   "(default: {})",
+                   size_text(defaults.align)),
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.align = parse_bytes(values.front(), what);
+         if (options.align > kGiB) fail(Status::usage, "{}: at most 1GiB, not {}", what, printable(values.front()));
+       }},
       {"select", kCommon | kVerify, repeated, "GLOB",
        "only tensors whose name matches; may be repeated (default: all)",
        [](RunOptions& options, const Values& values, const std::string&) {
@@ -286,9 +290,8 @@ std::vector<OptionSpec> make_options() {
                    defaults.timeout_s),
        set_timeout},
       {"cost", kCommon, once, "RATES",
-       "bandwidths for the time bound: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into one rank), "
-       "each optional, "
-       "such as fs=5GB/s,fabric=50GB/s",
+       "what auto weighs and the time bound is made of: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into "
+       "one rank), copy=RATE, request=TIME, message=TIME, each optional, such as fs=5GB/s,fabric=50GB/s,request=0.5ms",
        set_text<&RunOptions::cost>},
       {"report", kCommon, once, "FILE.json", "write the report as JSON as well",
        set_text<&RunOptions::report>},
@@ -297,8 +300,18 @@ std::vector<OptionSpec> make_options() {
        set_text<&RunOptions::timeline>},
       {"stage-out", kLoad, once, "DIR", "leave each rank's shards there as rank-00017.safetensors",
        set_text<&RunOptions::stage_out>},
-      {"explain", kPlan, once, "NAME", "print the rule that applies to a tensor and every rank's box",
+      {"ranks-per-node", kPlan, once, "N",
+       "neighbouring ranks that share a node's link (default: 1); load finds the nodes by itself",
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.ranks_per_node = whole_number(values.front(), what, 1, INT32_MAX);
+       }},
+      {"statistics", kPlan, flag, nullptr, "only the figures: the plan is not validated",
+       set_flag<&RunOptions::statistics>},
+      {"explain", kPlan, once, "NAME",
+       "print the rule that applies to a tensor, the ways it could come, and what every rank holds, reads and receives",
        set_text<&RunOptions::explain>},
+      {"svg", kPlan, once, "FILE.svg", "draw who reads what: ranks against the bytes of the selected tensors",
+       set_text<&RunOptions::svg>},
       {"full", kPlan, flag, nullptr, "print the figures of every rank", set_flag<&RunOptions::full>},
       {"json", kInspect | kPlan, flag, nullptr, "print JSON", set_flag<&RunOptions::json>},
       {"repeat", kBench, once, "N",

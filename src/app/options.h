@@ -39,16 +39,20 @@ struct RunOptions {
   std::uint64_t slots = 0;       // 0: the default of the device, see plan/staging.h
   std::uint64_t slot_bytes = 0;  // 0: by the budget
   std::uint64_t min_read = 1 * kMiB;
+  std::uint64_t align = 1 * kMiB;  // 0: extents are cut anywhere
   Selection selection;
   std::optional<DType> cast;
   VerifyMode verify = VerifyMode::checksum;
   double timeout_s = 300;
-  std::string cost;  // "fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s": for the time bound
+  std::string cost;  // see plan/costs.h
   // generate
   std::uint64_t seed = 0;
   std::uint64_t scale = 1;
   // plan
   std::optional<std::uint64_t> ranks;
+  std::uint64_t ranks_per_node = 1;
+  bool statistics = false;
+  std::string svg;
   std::string explain;
   bool full = false;
   // inspect, plan

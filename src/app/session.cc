@@ -10,6 +10,7 @@
 
 #include "backend/mpi/call.h"
 #include "backend/mpi/environment.h"
+#include "base/narrow.h"
 #include "report/progress.h"
 
 namespace slabload {
@@ -141,6 +142,15 @@ std::string Session::mpi_version() {
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown MPI";
   std::string version(text, static_cast<std::size_t>(length));
   return version.substr(0, version.find(','));
+}
+
+std::vector<std::uint32_t> Session::nodes() {
+  std::vector<std::uint64_t> node_of(static_cast<std::size_t>(ranks()), 0);
+  node_of[static_cast<std::size_t>(rank())] = static_cast<std::uint64_t>(node());
+  control().max(node_of);
+  std::vector<std::uint32_t> out;
+  for (std::uint64_t node : node_of) out.push_back(narrow<std::uint32_t>(node));
+  return out;
 }
 
 }  // namespace slabload

@@ -35,6 +35,8 @@ class Session {
 
   // The lowest rank on this rank's node, and how many ranks the node has. Found by the constructor.
   int node() const { return node_; }
+  // The node of every rank, numbered by its lowest rank. Collective.
+  std::vector<std::uint32_t> nodes();
   int ranks_on_node() const { return ranks_on_node_; }
   // This rank's place among them, from 0.
   int rank_on_node() const { return rank_on_node_; }

@@ -34,8 +34,16 @@ class Device {
   // Memory of at least `bytes` bytes, zero bytes allowed, not initialised, aligned to 256 bytes. Throws
   // Status::usage naming `purpose` and what is lacking if there is not enough.
   virtual std::unique_ptr<DeviceMemory> allocate(std::uint64_t bytes, const char* purpose) = 0;
-  // The same in the host's memory, aligned to a page, for copy_in and copy_out at full speed (pinned).
+  // Throws Status::usage naming `what` and what is lacking if allocate() could not give `bytes` in all by
+  // now.
+  virtual void require(std::uint64_t /*bytes*/, const std::string& /*what*/) {}
+  // The same as allocate() in the host's memory, aligned to a page, for copy_in and copy_out at full speed
+  // (pinned).
   virtual std::unique_ptr<DeviceMemory> allocate_staging(std::uint64_t bytes, const char* purpose) = 0;
+
+  // From here on no memory of it is given back: something may be under way there that nothing can end any
+  // more, and the process ends soon.
+  virtual void abandon() noexcept {}
 
   // True if the host itself may read and write what allocate() gives, so that reads can land there.
   virtual bool host_accessible() const = 0;

@@ -26,7 +26,12 @@ class Storage {
   // naming file, tensor and box if the bytes cannot be had; a short read is an error, never zeros.
   virtual void read(const TensorMeta& tensor, const Box& box, void* out) = 0;
 
-  // The same, collective over all ranks that opened the checkpoint; a rank with nothing to read passes
+  // Reads bytes [offset, offset + bytes) of the file that `first` lies in, in one request: of contiguous tensors that
+  // follow one another there, from `first` to `last`. Otherwise as read().
+  virtual void read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset,
+                           std::uint64_t bytes, void* out) = 0;
+
+  // As read(), collective over all ranks that opened the checkpoint; a rank with nothing to read passes
   // nullptr. All ranks make the same sequence of calls. If one rank fails the others may block: run it under
   // a watchdog.
   virtual void read_collective(const TensorMeta& tensor, const Box* box, void* out) = 0;

@@ -60,6 +60,14 @@ struct slabload_layout {
   Layout layout;
 };
 
+static slabload_box c_box(const Box& box) {
+  slabload_box out = {};
+  out.ndim = static_cast<std::uint32_t>(box.ndim());
+  std::copy(box.start.begin(), box.start.end(), out.start);
+  std::copy(box.extent.begin(), box.extent.end(), out.extent);
+  return out;
+}
+
 struct slabload_shards {
   slabload_shards(const TensorIndex& loaded_index, Loaded run, const Mesh& mesh, std::uint64_t rank_of_this)
       : index(loaded_index),
@@ -341,11 +349,13 @@ slabload_status slabload_layout_get_box(const slabload_layout* layout, const sla
     const Mesh& mesh = layout->layout.mesh();
     if (rank >= mesh.ranks())
       fail(Status::usage, "there is no rank {}: the mesh {} has {}", rank, mesh.text(), mesh.ranks());
-    Box local = local_box(tensor.shape, mesh, layout->layout.resolve(tensor), mesh.coordinate(rank));
-    *box = {};
-    box->ndim = static_cast<std::uint32_t>(local.ndim());
-    std::copy(local.start.begin(), local.start.end(), box->start);
-    std::copy(local.extent.begin(), local.extent.end(), box->extent);
+    const std::vector<TensorLayout> resolved = layout->layout.resolve(index->index);
+    const Shard shard = local_shard(tensor.shape, mesh, resolved[number], mesh.coordinate(rank));
+    if (!shard.blocks.empty()) {
+      fail(Status::usage, "tensor {}: the part of rank {} is {} boxes, not one", printable(tensor.name), rank,
+           shard.blocks.size());
+    }
+    *box = c_box(shard.box);
   });
 }
 
@@ -411,10 +421,29 @@ slabload_status slabload_shards_get(const slabload_shards* shards, uint64_t numb
     shard->element_bytes = dtype_size(dtype);
     shard->ndim = static_cast<std::uint32_t>(tensor.shape.ndim());
     shard->global_shape = tensor.shape.lengths().data();
-    shard->shape = place.box.extent.data();
-    shard->offset = place.box.start.data();
+    shard->shape = place.blocks.empty() ? place.box.extent.data() : nullptr;
+    shard->offset = place.blocks.empty() ? place.box.start.data() : nullptr;
     shard->data = place.bytes == 0 ? nullptr : shards->loaded.result.shards->data() + place.offset;
     shard->bytes = place.bytes;
+    for_each_dense_part(place.box, place.blocks, [&](const Box&, std::uint64_t) { ++shard->parts; });
+  });
+}
+
+slabload_status slabload_shards_get_part(const slabload_shards* shards, uint64_t number, uint64_t part,
+                                         slabload_box* box, uint64_t* element, slabload_error** error) {
+  return fenced(error, [&] {
+    need(shards, "shards");
+    need(box, "box");
+    need(element, "element");
+    at(shards->index.tensors, number, "loaded tensor");
+    const ShardPlace& place = shards->loaded.plan.shards[number];
+    std::uint64_t count = 0;
+    for_each_dense_part(place.box, place.blocks, [&](const Box& one, std::uint64_t from) {
+      if (count++ != part) return;
+      *box = c_box(one);
+      *element = from;
+    });
+    if (part >= count) fail(Status::usage, "there is no part {}: the shard has {}", part, count);
   });
 }
 

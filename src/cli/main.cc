@@ -1,8 +1,10 @@
 // The program: finds the verb, runs it, and turns its outcome into one line and an exit status.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "cli/help.h"
 #include "cli/options.h"
@@ -28,6 +30,17 @@ bool speaks() {
 
 void complain(const std::string& message) {
   std::fprintf(stderr, "slabload: error: %s\n", message.c_str());
+}
+
+// An error that every rank finds by itself: the first says it. The launcher ends the others when one has ended, so the rest
+// lets it speak before.
+Status complain_once(const Error& error) {
+  if (speaks()) {
+    complain(error.message());
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  return error.status();
 }
 
 Status run_alone(const RunOptions& options) {
@@ -70,17 +83,13 @@ Status run(const std::vector<std::string>& arguments) {
       return Status::ok;
     }
   } catch (const Error& error) {
-    if (speaks()) complain(error.message());
-    return error.status();
+    return complain_once(error);
   }
   if (needs_mpi(line.options.verb)) return run_job(line.options);
   try {
     return run_alone(line.options);
   } catch (const Error& error) {
-    // On several ranks each says so: the first to end has the launcher end the others, perhaps before they
-    // speak.
-    complain(error.message());
-    return error.status();
+    return complain_once(error);
   }
 }
 

@@ -23,7 +23,9 @@ void FillPath::connect() {
         peers.insert(narrow<int>(fill.peer));
     }
   }
-  run_.parts.fabric.connect(run_.plan.groups, {peers.begin(), peers.end()});
+  std::vector<std::vector<int>> groups;
+  for (const RankGroup& group : run_.plan.groups) groups.push_back(group.ranks());
+  run_.parts.fabric.connect(groups, {peers.begin(), peers.end()});
 }
 
 void FillPath::start(const Round& round, std::size_t number) {

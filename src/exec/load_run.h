@@ -84,6 +84,7 @@ struct LoadRun {
   // Ends the load on this rank alone; whoever catches the error has to end the job.
   [[noreturn]] void leave(const Error& error) {
     parts.storage.abandon();
+    parts.device.abandon();
     throw error;
   }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/crc64.h"
 #include "base/narrow.h"
 #include "exec/fill_path.h"
 #include "exec/read_path.h"
+#include "exec/replica_term.h"
 #include "exec/shard_check.h"
 
 namespace slabload {
@@ -21,22 +23,76 @@ Error cause_of(const Error& error, Storage& storage) {
   return error;
 }
 
+// Options with which all slots together hold `bytes`, and everything else as much as it does now.
+std::string larger_slots(const StagingSplit& split, std::uint64_t bytes) {
+  const std::uint64_t slot = align_up(ceil_div(bytes, split.slots), kLeastSlot);
+  const std::uint64_t staging =
+      split.slots * slot + (split.scratch != 0 ? slot : 0) + split.rounds * split.round_bytes;
+  return fmt::format("--slot-bytes {} --staging {}", slot, staging);
+}
+
+// The largest need of all ranks, the same on each. Collective.
+SlotNeed largest(Control& control, SlotNeed need) {
+  std::uint64_t most = need.bytes;
+  control.max({&most, 1});
+  std::uint64_t tensor = need.bytes == most ? need.tensor : kNoTensor;
+  control.min({&tensor, 1});
+  return {most, narrow<std::uint32_t>(tensor)};
+}
+
 // A collective read is not cut, so it has to fit the slots.
 void check_collective_reads(const LoadRun& run) {
-  if (run.parts.device.host_accessible()) return;
-  const std::uint64_t room = run.options.staging.slots * run.options.staging.slot_bytes;
+  if (run.parts.device.host_accessible() || !run.reads_together) return;
+  SlotNeed need;
   for (const Round& round : run.plan.rounds) {
     for (const ReadItem& item : round.reads) {
-      const TensorMeta& tensor = run.tensor(item.tensor);
-      const std::uint64_t bytes = item.box.elements() * dtype_size(tensor.dtype);
-      if (bytes <= room || !read_together(run, item.tensor)) continue;
-      fail(Status::usage,
-           "tensor {}: a collective read of {} bytes does not fit the slots' {}; raise --staging or "
-           "--slot-bytes, or read with "
-           "--io independent",
-           printable(tensor.name), bytes, room);
+      const std::uint64_t bytes = item.box.elements() * dtype_size(run.tensor(item.tensor).dtype);
+      if (bytes > need.bytes && read_together(run, item.tensor)) need = {bytes, item.tensor};
     }
   }
+  need = largest(run.parts.control, need);
+  const StagingSplit& split = run.options.staging;
+  if (need.bytes <= split.slots * split.slot_bytes) return;
+  fail_agreed(
+      Status::usage,
+      fmt::format("tensor {}: a collective read of {} bytes does not fit the {} slots of {} bytes; it "
+                  "does with {}, or read with --io independent",
+                  printable(run.tensor(need.tensor).name), need.bytes, split.slots, split.slot_bytes,
+                  larger_slots(split, need.bytes)));
+}
+
+// Says where chunks are decoded more than once.
+void note_chunks(const LoadRun& run, LoadResult& result) {
+  const std::vector<TensorMeta>& tensors = run.index.tensors;
+  if (std::none_of(tensors.begin(), tensors.end(), [](const TensorMeta& t) { return t.filtered(); })) return;
+  const SlotNeed need = largest(run.parts.control, needed_of_slots(run));
+  const StagingSplit& split = run.options.staging;
+  if (need.bytes == 0) return;
+  // On the host the one slot, for what is converted, is as large as the budget makes it.
+  const std::string remedy = run.parts.device.host_accessible()
+                                 ? std::string("a larger --staging may avoid it")
+                                 : larger_slots(split, need.bytes) + " avoids it";
+  result.notes.push_back(fmt::format(
+      "WARNING: tensor {} has rows of compressed chunks of {} bytes, more than the {} slots of {} "
+      "bytes hold, so chunks are decoded more than once; {}",
+      printable(run.tensor(need.tensor).name), need.bytes, split.slots, split.slot_bytes, remedy));
+}
+
+// Of the device, all that run() allocates.
+void require_memory(const LoadRun& run) {
+  const std::pair<std::uint64_t, const char*> parts[] = {
+      {run.plan.shard_bytes, "the shards"},
+      {run.plan.stage_bytes * run.plan.rounds_at_once, "the staging"},
+      {run.options.staging.scratch, "the conversion scratch"},
+      {run.plan.keep_bytes, "the whole model on rank 0"},
+      {run.options.verify == VerifyMode::shards ? ShardCheck::bytes(run.plan) : 0, "the checksums"}};
+  std::uint64_t bytes = 0;
+  std::string text;
+  for (const auto& [part, name] : parts) {
+    bytes += part;
+    if (part != 0) text += fmt::format("{}{} for {}", text.empty() ? "" : ", ", format_bytes(part), name);
+  }
+  run.parts.device.require(bytes, fmt::format("the load needs {} ({})", format_bytes(bytes), text));
 }
 
 std::uint64_t bytes_to_move(const TensorIndex& index, const LoadPlan& plan) {
@@ -65,12 +121,13 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
   std::unique_ptr<ShardCheck> check;
   {
     PhaseTimer timer(run, Phase::plan, stats.plan_s, kNoTensor, 0);
+    check_collective_reads(run);
     // The fabric first: what it takes of the device is then known when the shards ask for the rest.
     parts_.monitor.waiting("plan (connecting the ranks)", nullptr);
     together(parts_.control, [&] { fills.connect(); });
     parts_.monitor.at("plan (taking memory)", nullptr);
     together(parts_.control, [&] {
-      check_collective_reads(run);
+      require_memory(run);
       run.shards = parts_.device.allocate(plan.shard_bytes, "the shards");
       run.stage = parts_.device.allocate(plan.stage_bytes * plan.rounds_at_once, "the staging");
       run.keep = parts_.device.allocate(plan.keep_bytes, "the whole model on rank 0");
@@ -85,17 +142,19 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
     stats.ring_slot_bytes = staging.slot_bytes;
   }
   stats.staging_peak = plan.stage_bytes * plan.rounds_at_once + plan.keep_bytes +
-                       staging.slots * staging.slot_bytes + staging.scratch;
+                       staging.slots * staging.slot_bytes + staging.scratch +
+                       (check != nullptr ? 2 * ShardCheck::bytes(plan) : 0);
   if (options_.verify != VerifyMode::none) run.stored_crc.assign(index_.tensors.size(), 0);
   if (options_.verify == VerifyMode::shards) run.final_crc.assign(index_.tensors.size(), 0);
   run.to_move = bytes_to_move(index_, plan);
 
+  LoadResult result;
+  note_chunks(run, result);
   run_rounds(run, *reads, fills);
   reads.reset();
   run.stage.reset();
   run.keep.reset();
 
-  LoadResult result;
   if (options_.verify == VerifyMode::none) {
     result.unverified = index_.tensors.size();
   } else {
@@ -129,16 +188,15 @@ void Loader::run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
     end_rounds(run, reads, fills);
   } catch (const Error& error) {
     if (!error.agreed()) run.leave(error);
-    settle(run, reads, fills);
+    settle(run, fills);
     throw;
   }
 }
 
 // What is still under way writes into memory that unwinding frees.
-void Loader::settle(LoadRun& run, ReadPath& reads, FillPath& fills) {
+void Loader::settle(LoadRun& run, FillPath& fills) {
   try {
     fills.end();
-    reads.drain();
     Mark last = parts_.device.mark();
     run.wait([&] { return parts_.device.passed(last).has_value(); });
   } catch (const Error&) {
@@ -193,6 +251,24 @@ void Loader::read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::siz
   if (run.reads_together) run.leave(*failure_);
 }
 
+// What every replica has read for itself counts once in a tensor's checksum, and must be the same everywhere.
+void Loader::compare_rereads(LoadRun& run, std::vector<std::uint64_t>& bad) {
+  if (run.plan.rereads.empty()) return;
+  std::vector<std::uint64_t> difference(bad.size(), 0);
+  for (std::size_t t = 0; t < bad.size(); ++t) {
+    if (!run.plan.rereads[t]) continue;
+    const Replica replica = replica_of(run.plan, t);
+    difference[t] = replica_term(replica, run.stored_crc[t]);
+    if (replica.first) continue;
+    run.stored_crc[t] = 0;
+    if (!run.final_crc.empty()) run.final_crc[t] = 0;
+  }
+  parts_.control.sum(difference);
+  for (std::size_t t = 0; t < bad.size(); ++t) {
+    if (difference[t] != 0) bad[t] = 1;
+  }
+}
+
 void Loader::verify(LoadRun& run, ShardCheck* check, LoadResult& result) {
   Control& control = parts_.control;
   parts_.monitor.waiting("verify", nullptr);
@@ -201,6 +277,7 @@ void Loader::verify(LoadRun& run, ShardCheck* check, LoadResult& result) {
   std::vector<std::uint64_t> bad(count, 0);  // this rank's view; a tensor is wrong if it is wrong anywhere
   {
     PhaseTimer timer(run, Phase::verify, run.stats.verify_s, kNoTensor, 0);
+    if (!alone) compare_rereads(run, bad);
     if (!alone) control.bit_xor(run.stored_crc);
     result.crc64.resize(count);
     for (std::size_t t = 0; t < count; ++t) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/load_run.h"
@@ -26,6 +27,7 @@ struct LoadResult {
   std::vector<Mismatch> wrong;  // the same on every rank
   std::uint64_t verified = 0;   // tensors whose bytes were compared with a stored checksum
   std::uint64_t unverified = 0;
+  std::vector<std::string> notes;  // lines for the report, the same on every rank
 };
 
 class Loader {
@@ -42,8 +44,9 @@ class Loader {
   void run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
   void read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::size_t number);
   void end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
-  void settle(LoadRun& run, ReadPath& reads, FillPath& fills);
+  void settle(LoadRun& run, FillPath& fills);
   void agree(LoadRun& run, FillPath& fills, const char* what);
+  void compare_rereads(LoadRun& run, std::vector<std::uint64_t>& bad);
   void verify(LoadRun& run, class ShardCheck* check, LoadResult& result);
 
   const TensorIndex& index_;

@@ -35,8 +35,15 @@ void ReadPath::read(const Round& round, std::size_t number) {
       read_step(round, step, next, number);
       continue;
     }
-    for (; next < round.reads.size() && round.reads[next].step == step; ++next) {
-      read_item(round.reads[next], run_.at(round.reads[next].to, number));
+    while (next < round.reads.size() && round.reads[next].step == step) {
+      // What is joined to this read may belong to later steps.
+      const std::size_t end = joined_end(round, next);
+      if (end - next > 1) {
+        read_joined(round, next, end, number);
+      } else {
+        read_item(round.reads[next], run_.at(round.reads[next].to, number));
+      }
+      next = end;
     }
   }
 }
@@ -64,6 +71,17 @@ void ReadPath::read_step(const Round& round, std::size_t step, std::size_t& next
 
 namespace {
 
+// The elements of `outer` that hold a row of chunks, or all there are.
+std::uint64_t chunk_row(const TensorMeta& tensor, const Box& outer, std::uint64_t row) {
+  return std::min(outer.elements(), tensor.filtered() ? row * tensor.chunk[0] : row);
+}
+
+std::uint64_t row_of(const Box& outer) {
+  std::uint64_t row = 1;
+  for (std::size_t d = 1; d < outer.ndim(); ++d) row *= outer.extent[d];
+  return row;
+}
+
 // Calls visit(box) for the pieces of `outer`, in its order, of at most `limit` elements: whole rows, and
 // whole rows of filtered chunks, where these are not more than `most`, so that a piece is one box and a chunk
 // is decoded once.
@@ -75,9 +93,8 @@ void for_each_part(const TensorMeta& tensor, const Box& outer, std::uint64_t lim
     visit(outer);
     return;
   }
-  std::uint64_t row = 1;
-  for (std::size_t d = 1; d < outer.ndim(); ++d) row *= outer.extent[d];
-  const std::uint64_t band = tensor.filtered() ? row * tensor.chunk[0] : row;
+  const std::uint64_t row = row_of(outer);
+  const std::uint64_t band = chunk_row(tensor, outer, row);
   std::uint64_t piece = std::max<std::uint64_t>(1, limit);
   if (piece >= band) {
     piece = piece / band * band;
@@ -92,6 +109,21 @@ void for_each_part(const TensorMeta& tensor, const Box& outer, std::uint64_t lim
 }
 
 }  // namespace
+
+SlotNeed needed_of_slots(const LoadRun& run) {
+  SlotNeed need;
+  const std::uint64_t room = run.options.staging.slots * run.options.staging.slot_bytes;
+  for (const Round& round : run.plan.rounds) {
+    for (const ReadItem& item : round.reads) {
+      const TensorMeta& tensor = run.tensor(item.tensor);
+      const bool in_place = run.parts.device.host_accessible() && !run.converts(item.tensor);
+      if (!tensor.filtered() || in_place || read_together(run, item.tensor)) continue;
+      const std::uint64_t bytes = chunk_row(tensor, item.box, row_of(item.box)) * dtype_size(tensor.dtype);
+      if (bytes > std::max(room, need.bytes)) need = {bytes, item.tensor};
+    }
+  }
+  return need;
+}
 
 void ReadPath::read_item(const ReadItem& item, std::byte* out) {
   const std::uint32_t t = item.tensor;
@@ -108,6 +140,62 @@ void ReadPath::read_item(const ReadItem& item, std::byte* out) {
     out += box.elements() * dtype_size(run_.plan.dtypes[t]);
   };
   for_each_part(tensor, item.box, pool_.slot_bytes() / size, pool_.capacity() / size, through_slot);
+}
+
+// One behind the last read that is served by the same request as the first: at most a piece together.
+std::size_t ReadPath::joined_end(const Round& round, std::size_t first) const {
+  std::uint64_t room = run_.options.read_piece;
+  if (!host_) room = std::min(room, pool_.slot_bytes());
+  auto bytes_of = [&](std::size_t i) {
+    const ReadItem& item = round.reads[i];
+    return item.box.elements() * dtype_size(run_.tensor(item.tensor).dtype);
+  };
+  std::uint64_t bytes = bytes_of(first);
+  std::size_t end = first + 1;
+  for (; end < round.reads.size() && round.reads[end].joined; ++end) {
+    if (read_together(run_, round.reads[end].tensor)) break;
+    bytes += bytes_of(end);
+    if (bytes > room) break;
+  }
+  return end;
+}
+
+void ReadPath::read_joined(const Round& round, std::size_t first, std::size_t end, std::size_t number) {
+  const ReadItem& item = round.reads[first];
+  const std::uint32_t t = tensor_ = item.tensor;
+  const TensorMeta& tensor = run_.tensor(t);
+  const TensorMeta& last = run_.tensor(round.reads[end - 1].tensor);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = first; i < end; ++i)
+    bytes += round.reads[i].box.elements() * dtype_size(run_.tensor(round.reads[i].tensor).dtype);
+  const std::uint64_t offset =
+      tensor.offset + run_position(item.box, whole_box(tensor.shape)).value() * dtype_size(tensor.dtype);
+  std::byte* out = run_.at(item.to, number);
+  std::byte* landing = host_ ? out : pool_.acquire(bytes);
+  if (host_) run_.prepare(out, bytes);
+  run_.parts.monitor.at("read", &tensor.name);
+  const double begin_s = now_s();
+  run_.parts.storage.read_extent(tensor, last, offset, bytes, landing);
+  const double taken_s = now_s() - begin_s;
+  run_.stats.read_s += taken_s;
+  std::byte* landed = landing;
+  for (std::size_t i = first; i < end; ++i) {
+    const ReadItem& one = round.reads[i];
+    const std::uint64_t size = one.box.elements() * dtype_size(run_.tensor(one.tensor).dtype);
+    // On the timeline each tensor has its share of the request.
+    auto at = [&](const std::byte* byte) {
+      return begin_s + taken_s * static_cast<double>(byte - landing) / static_cast<double>(bytes);
+    };
+    run_.timeline.add(Phase::read, one.tensor, at(landed), at(landed + size), size);
+    take_in(one.tensor, one.box, landed);
+    landed += size;
+  }
+  run_.parts.fabric.progress();
+  if (host_) return;
+  run_.stats.copy_bytes += bytes;
+  pool_.begin_copies();
+  run_.parts.device.copy_in(landing, out, bytes);
+  pool_.release();
 }
 
 void ReadPath::read_box(std::uint32_t t, const Box& whole, std::byte* landing) {

@@ -10,6 +10,14 @@ namespace slabload {
 // its pieces differ.
 bool read_together(const LoadRun& run, std::uint32_t tensor);
 
+// What all slots together should hold, in bytes, for no compressed chunk of this rank to be decoded more than
+// once, and the tensor that needs so much; 0 if they do.
+struct SlotNeed {
+  std::uint64_t bytes = 0;
+  std::uint32_t tensor = kNoTensor;
+};
+SlotNeed needed_of_slots(const LoadRun& run);
+
 class ReadPath {
  public:
   // Allocates the slots and the scratch. `run` outlives it.
@@ -28,6 +36,8 @@ class ReadPath {
  private:
   void read_step(const Round& round, std::size_t step, std::size_t& next, std::size_t number);
   void read_item(const ReadItem& item, std::byte* out);
+  std::size_t joined_end(const Round& round, std::size_t first) const;
+  void read_joined(const Round& round, std::size_t first, std::size_t end, std::size_t number);
   void read_box(std::uint32_t tensor, const Box& box, std::byte* landing);
   void take_in(std::uint32_t tensor, const Box& box, std::byte* landed);
   void deliver(std::uint32_t tensor, const Box& box, std::byte* landed, std::byte* out);

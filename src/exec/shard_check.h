@@ -7,6 +7,8 @@ namespace slabload {
 
 class ShardCheck {
  public:
+  // What it needs of the device, and as much again of the host, pinned.
+  static std::uint64_t bytes(const LoadPlan& plan);
   // Allocates what it needs. `run` outlives it.
   explicit ShardCheck(LoadRun& run);
 
@@ -18,6 +20,7 @@ class ShardCheck {
   std::vector<std::uint64_t> own_sums();
 
   LoadRun& run_;
+  std::uint64_t parts_;  // of this rank's shards, each summed up by itself
   std::unique_ptr<DeviceMemory> sums_;  // of the device
   std::unique_ptr<DeviceMemory> here_;  // of the host
 };

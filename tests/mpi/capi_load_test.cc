@@ -169,7 +169,7 @@ TEST(CapiLoad, LoadsWhatTheFormulaSays) {
     EXPECT_EQ(info.ranks, n);
     EXPECT_EQ(info.mesh, "dp_shard=" + std::to_string(ranks));
     EXPECT_STREQ(info.layout, "fsdp2");
-    EXPECT_STREQ(info.strategy, options.size() == 2 ? "rank0-broadcast" : "slab");
+    EXPECT_STREQ(info.strategy, options.size() == 2 ? "rank0-broadcast" : "auto");
     EXPECT_EQ(info.verified, wanted().size());
     EXPECT_EQ(info.unverified, 0u);
     EXPECT_EQ(info.report != nullptr, rank == 0);
@@ -197,6 +197,43 @@ TEST(CapiLoad, LoadsColumnsByARulesFile) {
   expect_formula(shards, {n}, rank, [](const Want& want) {
     return std::vector<int>{std::string(want.name).ends_with(".weight") ? 1 : -1};
   });
+}
+
+// A flat shard is several boxes of its tensor, each of them dense in the data.
+TEST(CapiLoad, TellsTheBoxesOfFlatShards) {
+  SharedFolder folder;
+  std::string path = make_checkpoint(folder);
+  auto [rank, ranks] = rank_and_size();
+  api::Shards shards = api::Shards::load(world(), path, {{"layout", "zero3"}});
+  for (const Want& want : wanted()) {
+    SCOPED_TRACE(want.name);
+    slabload_shard shard = shards[want.name];
+    const std::vector<int> dims{want.shape.empty() ? -1 : slabload::testing::kFlatCode};
+    const std::vector<std::uint64_t> held = slabload::testing::reference_held(
+        want.shape, {static_cast<std::uint64_t>(ranks)}, dims, static_cast<std::uint64_t>(rank));
+    std::string expected;
+    for (std::uint64_t i : held)
+      slabload::testing::append_bits(expected, formula_bits(kSeed, want.name, want.dtype, i), shard.element_bytes);
+    EXPECT_TRUE(bytes_of(shard) == expected) << "values differ";
+    // The boxes, one after the other, are the elements held.
+    std::vector<std::uint64_t> listed;
+    for (std::uint64_t part = 0; part < shard.parts; ++part) {
+      auto [box, element] = shards.part(shards.find(want.name), part);
+      EXPECT_EQ(element, listed.size());
+      ASSERT_EQ(box.ndim, want.shape.size());
+      std::vector<std::vector<std::uint64_t>> lists(box.ndim);
+      for (std::uint32_t d = 0; d < box.ndim; ++d) {
+        for (std::uint64_t i = 0; i < box.extent[d]; ++i) lists[d].push_back(box.start[d] + i);
+      }
+      for (std::uint64_t i : reference_elements(want.shape, lists)) listed.push_back(i);
+    }
+    EXPECT_EQ(listed, held);
+    EXPECT_EQ(shard.shape == nullptr, shard.parts > 1);
+    slabload_box box;
+    std::uint64_t element = 0;
+    EXPECT_EQ(slabload_shards_get_part(shards.get(), shards.find(want.name), shard.parts, &box, &element, nullptr),
+              SLABLOAD_USAGE);
+  }
 }
 
 TEST(CapiLoad, SelectsAndCasts) {

@@ -200,6 +200,9 @@ TEST(Importer, RefusesASourceThatChangesMeanwhile) {
    public:
     explicit ChangesAtTheEnd(Storage& inner) : inner_(inner) {}
     void read(const TensorMeta& tensor, const Box& box, void* out) override { inner_.read(tensor, box, out); }
+    void read_extent(const TensorMeta&, const TensorMeta&, std::uint64_t, std::uint64_t, void*) override {
+      ADD_FAILURE() << "not asked for";
+    }
     void read_collective(const TensorMeta&, const Box*, void*) override { ADD_FAILURE() << "not asked for"; }
     bool collective(const TensorMeta&) const override { return false; }
     void check_unchanged() override { fail(Status::file, "fake: the file changed"); }

@@ -76,15 +76,26 @@ inline Layout preset(const char* name) {
 }
 
 // The way each of these goes through the loader.
-struct Way {
+struct LoadWay {
   const char* name;
+  const char* strategy;
   const char* layout;
   std::uint64_t min_read;
+
+  void set(PlanParams& params) const {
+    params.strategy = strategy;
+    params.min_read = min_read;
+    // A fabric so slow that replicas read for themselves.
+    if (params.strategy == "auto") params.costs.fabric_rank = 1;
+  }
 };
-inline const Way kWays[] = {{"each its own", "fsdp2", 1},
-                            {"all-gathers", "replicate", 1},
-                            {"exchange", "fsdp2", 1 << 20},
-                            {"exchange of replicas", "replicate", 1 << 20}};
+inline const LoadWay kWays[] = {{"each its own", "slab", "fsdp2", 1},
+                                {"all-gathers", "slab", "replicate", 1},
+                                {"rereads", "auto", "replicate", 1},
+                                {"relays", "slab", "replicate", 2000},
+                                {"spread", "slab", "fsdp2", 5000},
+                                {"exchange", "linear", "fsdp2", 1 << 20},
+                                {"exchange of replicas", "linear", "replicate", 1 << 20}};
 
 inline std::map<std::string, std::vector<int>> dims_of(const TensorIndex& index, const std::string& layout) {
   std::map<std::string, std::vector<int>> out;

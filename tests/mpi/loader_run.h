@@ -73,7 +73,7 @@ inline std::string expected_shard(const TensorMeta& tensor, const std::vector<st
   std::vector<std::uint64_t> shape(tensor.shape.lengths().begin(), tensor.shape.lengths().end());
   DType to = cast && is_floating(tensor.dtype) ? *cast : tensor.dtype;
   std::string out;
-  for (std::uint64_t i : reference_elements(shape, reference_indices(shape, mesh, dims, rank))) {
+  for (std::uint64_t i : reference_held(shape, mesh, dims, rank)) {
     append_bits(out, cast_bits(tensor.dtype, to, bits(tensor, i)), dtype_size(to));
   }
   return out;

@@ -47,7 +47,6 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(fmt::format("GPU 
   clock_ = make_event(true, name_);
   for (Event& mark : marks_) mark = make_event(true, name_);
   scratch_ = allocate(kScratch, "the warm-up");
-  set_clock();
 }
 
 std::string CudaDevice::description() const {
@@ -83,6 +82,13 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate(std::uint64_t bytes, const ch
   return std::make_unique<GpuMemory>(static_cast<std::byte*>(data), bytes, usage_);
 }
 
+void CudaDevice::require(std::uint64_t bytes, const std::string& what) {
+  const Memory have = memory();
+  if (bytes <= have.free) return;
+  fail(Status::usage, "{}: {} has {} free of {}, lacks {} bytes", what, name_, format_bytes(have.free),
+       format_bytes(have.total), bytes - have.free);
+}
+
 std::unique_ptr<DeviceMemory> CudaDevice::allocate_staging(std::uint64_t bytes, const char* purpose) {
   void* data = nullptr;
   if (bytes > 0) {
@@ -94,7 +100,7 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate_staging(std::uint64_t bytes, 
     }
     if (code != cudaSuccess) fail_call(code, "cudaHostAlloc", where(bytes, fmt::format("for {}", purpose)));
   }
-  return std::make_unique<PinnedMemory>(static_cast<std::byte*>(data), bytes);
+  return std::make_unique<PinnedMemory>(static_cast<std::byte*>(data), bytes, usage_);
 }
 
 void CudaDevice::warm_up() {

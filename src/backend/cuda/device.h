@@ -26,7 +26,9 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   std::unique_ptr<DeviceMemory> allocate(std::uint64_t bytes, const char* purpose) override;
+  void require(std::uint64_t bytes, const std::string& what) override;
   std::unique_ptr<DeviceMemory> allocate_staging(std::uint64_t bytes, const char* purpose) override;
+  void abandon() noexcept override { usage_->abandoned = true; }
   bool host_accessible() const override { return false; }
   void prepare(std::byte*, std::uint64_t) override {}
   // To be called once, before the first operation. Returns when the GPU has run one of each.

@@ -35,13 +35,13 @@ GpuMemory::GpuMemory(std::byte* data, std::uint64_t bytes, std::shared_ptr<Usage
 
 GpuMemory::~GpuMemory() {
   CallName scope("cudaFree");
-  if (data_ != nullptr) (void)cudaFree(data_);
+  if (data_ != nullptr && !usage_->abandoned) (void)cudaFree(data_);
   usage_->now -= size_;
 }
 
 PinnedMemory::~PinnedMemory() {
   CallName scope("cudaFreeHost");
-  if (data_ != nullptr) (void)cudaFreeHost(data_);
+  if (data_ != nullptr && !usage_->abandoned) (void)cudaFreeHost(data_);
 }
 
 }  // namespace slabload::cuda

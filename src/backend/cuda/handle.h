@@ -48,10 +48,11 @@ Event make_event(bool with_timing, const std::string& where);
 // True once what was recorded has passed.
 bool has_passed(const Event& event, const std::string& where);
 
-// How much memory is out, and the most that was at once.
+// How much memory of the device is out, and the most that was at once.
 struct Usage {
   std::uint64_t now = 0;
   std::uint64_t peak = 0;
+  bool abandoned = false;  // nothing is freed any more, pinned memory neither
 };
 
 // Memory of the current device, or pinned memory of the host. They take over `data`, which may be null for no
@@ -73,7 +74,8 @@ class GpuMemory final : public DeviceMemory {
 
 class PinnedMemory final : public DeviceMemory {
  public:
-  PinnedMemory(std::byte* data, std::uint64_t bytes) : data_(data), size_(bytes) {}
+  PinnedMemory(std::byte* data, std::uint64_t bytes, std::shared_ptr<Usage> usage)
+      : data_(data), size_(bytes), usage_(std::move(usage)) {}
   ~PinnedMemory() override;
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
@@ -83,6 +85,7 @@ class PinnedMemory final : public DeviceMemory {
  private:
   std::byte* data_;
   std::uint64_t size_;
+  std::shared_ptr<Usage> usage_;
 };
 
 }  // namespace slabload::cuda

@@ -4,6 +4,7 @@
 
 #include "backend/hdf5/open_file.h"
 #include "backend/mpi/call.h"
+#include "base/narrow.h"
 
 namespace slabload::hdf5 {
 namespace {
@@ -57,6 +58,21 @@ FileHandle open_mpio(const std::string& path, MPI_Comm comm,
   FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, fapl.get()));
   if (!file) fail_open(path);
   return file;
+}
+
+std::string read_mpio(hid_t file, std::uint64_t offset, std::uint64_t bytes, void* out) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr)
+    return "H5Fget_vfd_handle failed: " + innermost_error();
+  MPI_Status status;
+  // HDF5 leaves the file's view as plain bytes from its beginning between its own calls.
+  const int code = MPI_File_read_at(*static_cast<MPI_File*>(handle), narrow<MPI_Offset>(offset), out,
+                                    narrow<int>(bytes), MPI_BYTE, &status);
+  if (code != MPI_SUCCESS) return fmt::format("MPI_File_read_at at byte {}: {}", offset, mpi::error_text(code));
+  int count = 0;
+  SLABLOAD_MPI(MPI_Get_count, &status, MPI_BYTE, &count);
+  if (narrow<std::uint64_t>(count) == bytes) return {};
+  return fmt::format("MPI_File_read_at at byte {}: {} of {} bytes came", offset, count, bytes);
 }
 
 std::string mpio_component(hid_t file) {

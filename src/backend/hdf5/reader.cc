@@ -187,6 +187,27 @@ void Hdf5Storage::read(const TensorMeta& tensor, const Box& box, void* out) {
   }
 }
 
+void Hdf5Storage::read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset,
+                              std::uint64_t bytes, void* out) {
+  const std::string where = fmt::format("file '{}': tensors '{}' to '{}'", printable(then_.path),
+                                        printable(first.name), printable(last.name));
+  std::uint64_t end = 0;
+  if (bytes >= kGiB) fail(Status::internal, "{}: a read of 1 GiB or more in one call", where);
+  if (!checked_add(offset, bytes, &end) || end > then_.size)
+    fail(Status::file, "{}: they end at byte {}, the file at byte {}", where, end, then_.size);
+  std::string reason;
+  if (uses_mpio(first)) {
+    QuietErrors quiet;
+    reason = read_mpio(mpio_.file.get(), offset, bytes, out);
+  } else {
+    if (!direct_) direct_ = std::make_unique<FileDescriptor>(then_.path);
+    reason = direct_->read(static_cast<std::byte*>(out), bytes, offset);
+  }
+  if (!reason.empty()) fail(Status::file, "{}: cannot be read: {}", where, reason);
+  counters_.bytes += bytes;
+  ++counters_.requests;
+}
+
 void Hdf5Storage::read_collective(const TensorMeta& tensor, const Box* box, void* out) {
   if (!collective(tensor)) {
     if (box != nullptr) read(tensor, *box, out);

@@ -33,6 +33,8 @@ class Hdf5Storage final : public Storage {
   ~Hdf5Storage() override;
 
   void read(const TensorMeta& tensor, const Box& box, void* out) override;
+  void read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset, std::uint64_t bytes,
+                   void* out) override;
   void read_collective(const TensorMeta& tensor, const Box* box, void* out) override;
   bool collective(const TensorMeta& tensor) const override;
   void check_unchanged() override;

@@ -282,6 +282,8 @@ bool NcclFabric::abort() noexcept {
   for (Communicator& child : split_) all &= child.abort();
   all &= world_.abort();
   for (Communicator& child : split_) all &= child.abort();
+  // What it could not end may go on to use the memory.
+  if (!all) device_.abandon();
   return all;
 }
 

@@ -114,8 +114,8 @@ void check_names(const std::vector<ShardTensor>& tensors, const std::string& pat
 }  // namespace
 
 void write_shard_file(const std::string& path, const std::vector<ShardTensor>& tensors,
-                      const std::map<std::string, std::string>& metadata, bool replace,
-                      const ShardView& view) {
+                      const std::map<std::string, std::string>& metadata, bool replace, const ShardView& view,
+                      std::uint64_t piece) {
   struct stat s;
   if (!replace && ::lstat(path.c_str(), &s) == 0) {
     fail(Status::file, "{}: exists already; it is not replaced", printable(path));
@@ -141,9 +141,9 @@ void write_shard_file(const std::string& path, const std::vector<ShardTensor>& t
       write(t->data, bytes);
       continue;
     }
-    for (std::uint64_t done = 0; done < bytes; done += kShardPiece) {
-      std::uint64_t piece = std::min(kShardPiece, bytes - done);
-      write(view(static_cast<const std::byte*>(t->data) + done, piece), piece);
+    for (std::uint64_t done = 0; done < bytes; done += piece) {
+      const std::uint64_t size = std::min(piece, bytes - done);
+      write(view(static_cast<const std::byte*>(t->data) + done, size), size);
     }
   }
   temporary.publish(path, replace);

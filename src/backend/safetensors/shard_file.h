@@ -19,7 +19,7 @@ struct ShardTensor {
   const void* data = nullptr;  // dense, row-major, little-endian; may be null if the shape is empty
 };
 
-// Where the host finds `bytes` bytes (at most kShardPiece) that lie at `data`: they may be a device's. Valid
+// Where the host finds `bytes` bytes (at most `piece`) that lie at `data`: they may be a device's. Valid
 // until the next call. Empty: `data` is host memory.
 using ShardView = std::function<const void*(const void* data, std::uint64_t bytes)>;
 inline constexpr std::uint64_t kShardPiece = 8 << 20;
@@ -31,6 +31,6 @@ inline constexpr std::uint64_t kShardPiece = 8 << 20;
 // that cannot be written.
 void write_shard_file(const std::string& path, const std::vector<ShardTensor>& tensors,
                       const std::map<std::string, std::string>& metadata, bool replace = false,
-                      const ShardView& view = {});
+                      const ShardView& view = {}, std::uint64_t piece = kShardPiece);
 
 }  // namespace slabload

@@ -51,6 +51,17 @@ void SafetensorsStorage::read(const TensorMeta& tensor, const Box& box, void* ou
   }
 }
 
+void SafetensorsStorage::read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset,
+                                     std::uint64_t bytes, void* out) {
+  try {
+    file(first.file).read_at(offset, out, bytes);
+  } catch (const Error& error) {
+    fail(error.status(), "{} (tensors {} to {})", error.message(), printable(first.name), printable(last.name));
+  }
+  counters_.bytes += bytes;
+  ++counters_.requests;
+}
+
 void SafetensorsStorage::read_collective(const TensorMeta& tensor, const Box* box, void* out) {
   if (box != nullptr && !box->empty()) read(tensor, *box, out);
 }

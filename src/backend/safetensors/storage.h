@@ -15,6 +15,8 @@ class SafetensorsStorage final : public Storage {
   explicit SafetensorsStorage(const TensorIndex& index);
 
   void read(const TensorMeta& tensor, const Box& box, void* out) override;
+  void read_extent(const TensorMeta& first, const TensorMeta& last, std::uint64_t offset, std::uint64_t bytes,
+                   void* out) override;
   void read_collective(const TensorMeta& tensor, const Box* box, void* out) override;
   bool collective(const TensorMeta&) const override { return false; }
   void check_unchanged() override;
