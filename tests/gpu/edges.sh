@@ -69,7 +69,7 @@ expect_err 'error: .*rank 2 .*12\.8.*13\.0'
 
 # ---- the device's memory: what a load took is enough, one byte less is refused before anything is read
 
-for arguments in '--layout fsdp2' '--layout replicate --cast fp32 --verify shards' '--strategy rank0-full'; do
+for arguments in '--layout fsdp2' '--strategy rank0-full' '--layout replicate --cast fp32 --verify shards'; do
   rm -f "$WORK"/rank-*.json
   # shellcheck disable=SC2086
   load 3 --device cuda --staging 4MiB $arguments
@@ -86,6 +86,10 @@ for arguments in '--layout fsdp2' '--layout replicate --cast fp32 --verify shard
   expect_err '^slabload: error: .*GPU [0-9].*lack'
   expect_equal "$(grep -c 'slabload: error' "$ERR")" 1 "lines of error"
 done
+# All that is needed is added up before any of it is taken: a device with room for some of it is not touched.
+SLABLOAD_FAKE_MEMORY=$((peak - 300000)) load 3 --device cuda --staging 4MiB --layout replicate --cast fp32 --verify shards
+expect_status 2
+expect_err '^slabload: error: the load needs [0-9.]+ .B \([0-9.]+ .B for the shards(, [0-9.]+ .B for the staging)?, [0-9.]+ .B for the conversion scratch, [0-9]+ B for the checksums\): GPU [0-9].* has [0-9.]+ .?B free of [0-9.]+ .B, lacks [0-9]+ bytes$'
 # What the report says of the device's memory is what the double counted.
 rm -f "$WORK"/rank-*.json
 load 3 --device cuda --layout replicate --staging 4MiB --report r.json
@@ -120,6 +124,45 @@ rm -f "$WORK"/rank-*.json
 load 2 --device cuda --slots 3 --slot-bytes 256KiB --staging 8MiB
 expect_status 0
 expect_equal "$(figure 1 peak_pinned_bytes)" $((3 * 256 * 1024)) "bytes of pinned memory"
+
+# ---- chunks that all slots together do not hold
+
+"$PYTHON" - <<'END' || fail "no chunked file"
+import h5py, numpy as np
+with h5py.File("chunks.h5", "w") as file:
+    file.create_dataset("deep", data=np.arange(64 * 16384, dtype=np.float32).reshape(64, 16384), chunks=(16, 8192), compression="gzip")
+END
+chunks() {
+  run_mpi 2 load chunks.h5 --device cuda --layout replicate --verify shards "$@"
+}
+chunks --staging 1MiB
+expect_status 0
+expect_out 'WARNING: tensor deep has rows of compressed chunks of 1048576 bytes, more than the 4 slots of 65536 bytes hold, so chunks are decoded more than once; --slot-bytes 262144 --staging [0-9]+ avoids it$'
+with=$(sed -n 's/.*once; \(--slot-bytes .*\) avoids it$/\1/p' "$OUT")
+# shellcheck disable=SC2086
+chunks $with
+expect_status 0
+! grep -q WARNING "$OUT" || fail "the note stays with $with"
+rm -f "$WORK"/rank-*.json
+chunks --io collective --staging 1MiB
+expect_status 2
+expect_err '^slabload: error: tensor deep: a collective read of 1048576 bytes does not fit the 4 slots of 65536 bytes; it does with --slot-bytes 262144 --staging [0-9]+, or read with --io independent$'
+expect_equal "$(figure 1 ncclCommInitRankConfig)" "" "communicators made before the refusal"
+with=$(sed -n 's/.*it does with \(--slot-bytes [0-9]* --staging [0-9]*\),.*/\1/p' "$ERR")
+# shellcheck disable=SC2086
+chunks --io collective $with
+expect_status 0
+
+# ---- the way to a file stays within the budget, and the report has all of it
+
+load 2 --device cuda --layout replicate --verify shards --staging 300KiB --stage-out small --report r.json
+expect_status 0
+"$PYTHON" - <<'END' || fail "the report's staging is not what was taken"
+import json
+report = json.load(open("r.json"))
+pinned = [json.load(open(f"rank-{r}.json"))["peak_pinned_bytes"] for r in range(2)]
+assert max(pinned) <= report["staging_peak_bytes"] <= 300 * 1024 + 2 * 8 * 4, (pinned, report["staging_peak_bytes"])
+END
 
 # ---- collective reads, sharded both ways, and every byte back on the host
 

@@ -1,9 +1,12 @@
 """Every CUDA and NCCL call of a load fails, hangs, or ends its process, on one rank: all ranks end, soon, with status 4 and the
 first cause, and leave no process behind.
 
-    faults.py [--all]      all calls (many minutes), or for each function the first, some in between and the last
+    faults.py [--all [--part 2/5]]      all calls (hours), or for each function the first, some in between and the last
 
-The doubles act the faults out (tests/fakes/cuda/fault.h). The last line is "N passed, M failed".
+Of calls of one function that follow each other directly, as where a hundred events are made, --all takes the first two, the
+middle and the last; --every takes each. --part 2/5 runs the second fifth, so that a long run can be made in pieces, and JOBS
+says how many loads at a time; --actions stick,stuck runs these alone, --again LOG those that failed in LOG, --skip 400 all but
+the first 400. The doubles act the faults out (tests/fakes/cuda/fault.h). The last line is "N passed, M failed".
 """
 import json
 import os
@@ -20,9 +23,11 @@ import lib  # noqa: E402
 
 BUILD = (lib.TOP / (os.environ.get("BUILD") or "build/release")).resolve()
 GPUS = 4
+EVERY = "--every" in sys.argv[1:]
+STARTED_IN = Path.cwd()
 TIMEOUT_S = 3           # the product's --timeout
 WITHIN_S = 40           # what a run may take at most on a busy machine: starting, the timeout, ending
-UNKNOWN, NCCL_ERROR = 999, 3  # cudaErrorUnknown, ncclInternalError
+UNKNOWN, LAUNCH_FAILURE, NCCL_ERROR = 999, 719, 3  # cudaErrorUnknown, cudaErrorLaunchFailure, ncclInternalError
 
 # After the last use of what they free, the load is right and reported; a failure there changes nothing.
 ENDING = {"cudaEventDestroy", "cudaStreamDestroy", "cudaFree", "cudaFreeHost", "ncclCommDestroy"}
@@ -30,6 +35,8 @@ ENDING = {"cudaEventDestroy", "cudaStreamDestroy", "cudaFree", "cudaFreeHost", "
 TEXTS = {"cudaDeviceGetPCIBusId", "cudaGetErrorName", "cudaGetErrorString", "ncclGetErrorString", "ncclGetLastError",
          "cudaGetLastError", "cudaPeekAtLastError"}
 
+# No calls of their own: an error that a communicator has, at any time or at a piece of work.
+PSEUDO = {"async", "settle"}
 # Asked again and again until something has ended: how often differs from run to run.
 POLLS = {"async", "cudaEventQuery", "ncclCommGetAsyncError"}
 
@@ -57,7 +64,7 @@ exit $status
 os.chmod("rank.sh", 0o755)
 Path("t.tsv").write_text("big\tbf16\t96,512\nwide\tf32\t64,40\nsmall\tbf16\t77\n")
 lib.Run(2, ["generate", "--table", "t.tsv", "--out", "t.h5"])
-ALWAYS = ["load", "t.h5", "--device", "cuda", "--timeout", f"{TIMEOUT_S}s"]
+ALWAYS = ["load", "t.h5", "--device", "cuda"]
 # One round, converted and checked on the GPU; then many rounds with two communicators, so that one is read while another is
 # filled, by each rank alone and by all together.
 LOADS = {
@@ -72,7 +79,7 @@ counter = iter(range(1 << 30))
 lock = threading.Lock()
 
 
-def run(load, fault):
+def run(load, fault, patience=1):
     ranks, _, arguments = LOADS[load]
     with lock:
         number = next(counter)
@@ -82,8 +89,8 @@ def run(load, fault):
                SLABLOAD_FAULT_TEST=f"{os.getpid()}.{number}")
     if fault:
         env["SLABLOAD_FAKE_FAULT"] = fault
-    command = ["timeout", "-k", "5", str(WITHIN_S), *os.environ.get("MPIRUN", "mpirun").split(), "-n", str(ranks),
-               str(folder / "rank.sh"), *ALWAYS, *arguments]
+    command = ["timeout", "-k", "5", str(patience * WITHIN_S), *os.environ.get("MPIRUN", "mpirun").split(), "-n", str(ranks),
+               str(folder / "rank.sh"), *ALWAYS, "--timeout", f"{patience * TIMEOUT_S}s", *arguments]
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd=folder)
     return done.returncode, done.stderr, time.monotonic() - start, here, f"{os.getpid()}.{number}"
@@ -107,27 +114,47 @@ def errors_of(text):
     return [line for line in text.splitlines() if line.startswith("slabload: error:")]
 
 
-def judge(load, function, nth, action):
-    """None if the run ended as it should, else what is wrong."""
-    code = NCCL_ERROR if function.startswith("nccl") or function == "async" else UNKNOWN
+def calls_of(here, rank):
+    return json.loads((here / f"rank-{rank}.json").read_text())["calls"]
+
+
+def judge(load, function, nth, action, patience=1):
+    """None if the run ended as it should, else what is wrong.
+
+    The actions: "fail"; "stick", a failure that ends the GPU's context, so that every later call of CUDA fails as well, and NCCL
+    says that it could not abort; "stuck", where it indeed does not abort; "hang"; "kill".
+    """
+    nccl = function.startswith("nccl") or function in PSEUDO
+    code = NCCL_ERROR if nccl else LAUNCH_FAILURE if action in ("stick", "stuck") else UNKNOWN
     victim = LOADS[load][1]
-    status, text, seconds, here, mark = run(load, f"{victim}:{function}:{nth}:{action if action != 'fail' else code}")
+    fault = f"{victim}:{function}:{nth}:{action if action in ('hang', 'kill') else code}"
+    if action == "stuck":
+        fault += f";{victim}:ncclCommAbort:*:{NCCL_ERROR}"
+    status, text, seconds, here, mark = run(load, fault, patience)
+    fails = action in ("fail", "stick", "stuck")
+    # After an error that sticks, the first to say so may be the next call.
+    named = function not in PSEUDO and not (function in ENDING and action != "fail")
     said = errors_of(text)
     wrong = None
+    # On a machine that is busy with others' work a rank may stand still for long: then once more, with more patience.
+    slow = status in (124, 137) or said and "no progress for" in said[0] and f"inside {function}" not in said[0]
+    if patience == 1 and slow and not (status == 137 and action == "kill"):
+        return judge(load, function, nth, action, 4)
     if "VIOLATION" in text:
         wrong = "the doubles found a broken rule"
     elif status == 124 or status == 137 and action != "kill":
-        wrong = f"it did not end by itself within {WITHIN_S} s"
-    elif action == "fail" and function in TEXTS | ENDING and status == 0:
+        wrong = f"it did not end by itself within {patience * WITHIN_S} s"
+    elif fails and function in TEXTS | ENDING and status == 0:
         pass
     elif action == "kill" and status == 0 and function in ENDING:
         wrong = "a killed rank went unnoticed"
+    elif function in POLLS and status == 0 and calls_of(here, victim)[function] < nth:
+        pass  # this time it was not asked so often
     elif status not in ((4,) if action != "kill" else (4, 137)):
         wrong = f"exit status {status}"
     elif not said:
         wrong = "no error was said"
-    elif action == "fail" and (victim != 0 and f"rank {victim}" not in said[0]
-                               or function not in said[0] and function != "async"):
+    elif fails and (victim != 0 and f"rank {victim}" not in said[0] or named and function not in said[0]):
         wrong = f"the first error does not name rank {victim} and {function}"
     elif action == "hang" and (f"rank {victim}" not in said[0] or f"inside {function}" not in said[0]):
         wrong = f"the first error does not say that rank {victim} is inside {function}"
@@ -146,45 +173,80 @@ def judge(load, function, nth, action):
     return f"FAIL {load}: {function} call {nth} {action}: {wrong} ({seconds:.1f} s)\n  " + "\n  ".join(text.splitlines()[-12:])
 
 
-def chosen(function, count, everything):
+def chosen(function, count, everything, runs):
     if function in POLLS:
         return list(range(1, 21)) if everything else [1, 2, 5, 10]
-    if everything or count <= 3:
+    if everything:
+        return sorted({nth for first, length in runs for nth in (range(first, first + length) if EVERY or length <= 4 else
+                                                                 (first, first + 1, first + length // 2, first + length - 1))})
+    if count <= 3:
         return list(range(1, count + 1))
     return sorted({1, 2, count // 2, count})
 
 
+def runs_of(sequence):
+    """{function: [(number of its first call, calls)]} for the calls of one function that follow each other directly."""
+    runs, counts = {}, {}
+    for function, length in sequence:
+        first = counts.get(function, 0) + 1
+        runs.setdefault(function, []).append((first, length))
+        counts[function] = first + length - 1
+    return runs
+
+
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
+
+
 def main():
-    everything = "--all" in sys.argv[1:]
+    everything = "--all" in sys.argv[1:] or EVERY
     jobs, called = [], 0
     for load, (_, victim, _) in LOADS.items():
         status, text, seconds, here, _ = run(load, "")
         if status != 0:
             print(text)
             lib.fail(f"{load}, without a fault: exit status {status}")
-        calls = json.loads((here / f"rank-{victim}.json").read_text())["calls"]
+        figures = json.loads((here / f"rank-{victim}.json").read_text())
+        calls, runs = figures["calls"], runs_of(figures["runs"])
         lib.check(len(calls) > 25, f"{load}: only {len(calls)} functions are called")
         called += sum(calls.values())
         for function, count in sorted(calls.items()):
-            sample = chosen(function, count, everything)
+            sample = chosen(function, count, everything, runs[function])
             if load != "one round" and not everything:
                 sample = [sample[len(sample) // 2]]
             jobs += [(load, function, nth, "fail") for nth in sample]
-            if function == "async":
-                continue  # no call of its own
+            few = chosen(function, count, False, []) if everything else sample[len(sample) // 2:][:1]
+            connects = load == "one round" and function == "ncclRecv"
+            if everything or connects or load == "many rounds" and function in IN_ROUNDS:
+                jobs += [(load, function, nth, action) for nth in few for action in ("stick", "stuck")
+                         if action == "stuck" or function.startswith("cuda")]
+            if function in PSEUDO:
+                continue
             if not everything and (load == "read together" or load == "many rounds" and function not in IN_ROUNDS):
                 continue
             middle = 10 if function in POLLS else (count + 1) // 2
             for nth in sample if everything else [middle]:
                 jobs += [(load, function, nth, "hang"), (load, function, nth, "kill")]
+    if part := option("--part"):
+        number, parts = map(int, part.split("/"))
+        jobs = jobs[number - 1::parts]
+    if actions := option("--actions"):
+        jobs = [job for job in jobs if job[3] in actions.split(",")]
+    if log := option("--again"):
+        failed = set(re.findall(r"^FAIL (.*): (\S+) call (\d+) (\w+):", (STARTED_IN / log).read_text(), re.M))
+        jobs = [job for job in jobs if tuple(map(str, job)) in failed]
+    jobs = jobs[int(option("--skip") or 0):]
     passed = 0
+    start = time.monotonic()
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "4"))) as pool:
-        for outcome in pool.map(lambda job: judge(*job), jobs):
+        for done, outcome in enumerate(pool.map(lambda job: judge(*job), jobs), 1):
+            if everything and done % 100 == 0:
+                print(f"{done} of {len(jobs)} after {time.monotonic() - start:.0f} s", flush=True)
             if outcome:
                 print(outcome, flush=True)
             else:
                 passed += 1
-    print(f"{called} calls in {len(LOADS)} loads, {len(jobs)} faults")
+    print(f"{called} calls in {len(LOADS)} loads, {len(jobs)} faults, {time.monotonic() - start:.0f} s")
     print(f"{passed} passed, {len(jobs) - passed} failed")
     sys.exit(passed != len(jobs))
 

@@ -206,6 +206,7 @@ void not_blocking(World& world) {
   need(split == ncclInProgress && child == nullptr, "a split must be in progress first");
   settle(comm, split);
   need(child != nullptr, "the split has ended without a communicator");
+  settle(child, ncclInProgress);
   check(ncclGroupStart());
   check(ncclAllGather(all.at(50 * index(world.rank)), all, 50, ncclInt8, child, stream));
   const ncclResult_t end = ncclGroupEnd();
@@ -504,6 +505,23 @@ void injected_errors(World& world) {
   comm.abort();
 }
 
+// On a device whose context has ended an abort stops what runs, and yet fails.
+void abort_of_a_dead_device(World& world) {
+  void* data = nullptr;
+  check(cudaMalloc(&data, 1));
+  Stream stream;
+  ncclComm_t comm = nullptr;
+  ncclConfig_t with = config(true);
+  check(try_init(world, with, comm));
+  const cudaError_t code = cudaMemsetAsync(data, 0, 1, stream);
+  need(code == (world.rank == 0 ? cudaSuccess : cudaErrorLaunchFailure), "the fault must come on rank 1");
+  need(ncclCommAbort(comm) == (world.rank == 0 ? ncclSuccess : ncclUnhandledCudaError), "abort");
+  // Without the destructors, which have nothing to free any more.
+  if (world.rank == 1) _exit(0);
+  stream.wait();
+  check(cudaFree(data));
+}
+
 const std::vector<Case> cases = {
     {"all_gather_in_place", all_gather_in_place, {1, 2, 3, 4}},
     {"all_gather_apart", all_gather_apart, {1, 3}},
@@ -546,6 +564,10 @@ const std::vector<Case> cases = {
      .body = versions_differ,
      .ranks = {2},
      .environment = {{"SLABLOAD_FAKE_NCCL_VERSION", "1:22903"}}},
+    {.name = "abort_of_a_dead_device",
+     .body = abort_of_a_dead_device,
+     .ranks = {2},
+     .environment = {{"SLABLOAD_FAKE_FAULT", "1:cudaMemsetAsync:1:719"}}},
     {.name = "injected_errors",
      .body = injected_errors,
      .ranks = {2},

@@ -201,6 +201,14 @@ void use_after_destroy(World& world) {
   ncclAllGather(with.own, with.all, 100, ncclInt8, child, with.stream);
 }
 
+// The parent is settled, the child is not.
+void use_of_unsettled_child(World& world) {
+  Setup with(world, config(false, true));
+  ncclComm_t child = nullptr;
+  settle(with.comm, ncclCommSplit(with.comm, 0, world.rank, &child, nullptr));
+  ncclAllGather(with.own, with.all, 100, ncclInt8, child, with.stream);
+}
+
 void use_after_abort_of_family(World& world) {
   Setup with(world, config(true, true));
   Comm child(with.comm, 0, world.rank);
@@ -341,6 +349,7 @@ const std::vector<Case> cases = {
      use_after_destroy,
      {2},
      "ncclAllGather: use of a communicator after ncclCommDestroy"},
+    {"use_of_unsettled_child", use_of_unsettled_child, {2}, "still in progress"},
     {"use_after_abort_of_family", use_after_abort_of_family, {2}, "whose family was aborted"},
     {"use_after_finalize", use_after_finalize, {2}, "after ncclCommFinalize"},
     {"destroyed_while_pending", destroyed_while_pending, {2}, "ncclCommDestroy while operations"},

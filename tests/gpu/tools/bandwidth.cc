@@ -28,7 +28,8 @@ std::unique_ptr<DeviceMemory> device_memory(std::uint64_t bytes) {
 std::unique_ptr<DeviceMemory> pinned_memory(std::uint64_t bytes) {
   void* data = nullptr;
   SLABLOAD_CUDA_CALL("the slots", cudaHostAlloc, &data, bytes, cudaHostAllocDefault);
-  return std::make_unique<cuda::PinnedMemory>(static_cast<std::byte*>(data), bytes);
+  return std::make_unique<cuda::PinnedMemory>(static_cast<std::byte*>(data), bytes,
+                                              std::make_shared<cuda::Usage>());
 }
 
 class Ring {
