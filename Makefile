@@ -121,6 +121,7 @@ gput_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu))
 gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu/tools))
 gpu_tools := $(patsubst $(O)/tests/gpu/tools/%.o,$(B)/gpu_tools/%,$(gpu_tool_obj))
 tool_obj := $(call in,tests/tools)
+bench_obj := $(call in,tests/bench)
 c_obj    := $(patsubst %.c,$(O)/%.o,$(wildcard tests/mpi/*.c))
 preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
 
@@ -132,7 +133,7 @@ fake_lib := $(B)/libtest_fakes.a
 user_lib := $(B)/libslabload.a
 libs := $(mpi_lib) $(host_lib) $(pure_lib)
 
-plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj)
+plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj) $(bench_obj)
 heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj)
 test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj)
 all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
@@ -142,7 +143,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test soak gpu-bundle demo bench install clean deps check-layers format force
+.PHONY: all help tests test soak gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -180,6 +181,10 @@ $(gpu_tools): $(B)/gpu_tools/%: $(O)/tests/gpu/tools/%.o $(libs)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $< $(libs) -Wl,--as-needed $(cuda_libs) $(base_libs)
 
+$(B)/plan_bench: $(bench_obj) $(pure_lib)
+	$(call say,Linking,plan_bench)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $^ -lbenchmark $(base_libs)
+
 $(pure_lib): $(pure_obj)
 $(host_lib): $(host_obj)
 $(mpi_lib): $(mpi_obj) $(cu_obj)
@@ -199,7 +204,7 @@ $(test_obj): flags += $(test_flags)
 # What runs once a job, and the tests, cost more to optimise than to run. A value given for CXXFLAGS still wins.
 ifeq ($(origin CXXFLAGS),file)
 # Private: what they are made from, the file of flags above all, must not see it.
-$(call in,$(addprefix src/,layout report app cli capi)): private CXXFLAGS = -O1 -g1
+$(call in,$(addprefix src/,report app cli capi)): private CXXFLAGS = -O1 -g1
 $(test_obj): private CXXFLAGS = -O0 -g1
 endif
 
@@ -214,10 +219,10 @@ $(c_obj): $(O)/%.o: %.c $(O)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -Wall -Wextra -Wpedantic $(if $(filter 1,$(WERROR)),-Werror) $(san_flags) -O0 -g1 -Iinclude -Itests -MMD -MP -c -o $@ $<
 
-# Code for the GPUs of these years, and PTX for later ones.
+# Code for the GPUs of these years, and PTX for later ones. nvcc takes a compiler without a launcher such as ccache.
 CUDA_ARCH ?= 80 90
 nvcc_flags = -std=c++20 -O3 -lineinfo $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
-  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH)) -ccbin $(CXX) -Xcompiler -fPIC,-Wall,-Wextra
+  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH)) -ccbin $(lastword $(CXX)) -Xcompiler -fPIC,-Wall,-Wextra
 $(cu_obj): $(O)/%.o: %.cu $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
@@ -311,10 +316,10 @@ test: ## install what is missing, build, run every test; T= and K= select
 	@$(MAKE) --no-print-directory tests
 	@$(test_env) MAKE='$(MAKE)' K='$(K)' tests/run.sh $(or $(T),$(if $(filter fake,$(CUDA)),gpu))
 
-soak: ## the long tests: every CUDA and NCCL call of a load fails, hangs, or ends its process
+soak: ## the long tests (an hour): every CUDA and NCCL call of a load fails, hangs, or ends its process; PART=1/3 runs a third
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory tests CUDA=fake
-	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all
+	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all $(if $(PART),--part $(PART))
 
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle
@@ -326,6 +331,11 @@ demo: ## install what is missing, build, load a 988 MB model on 4 ranks in two w
 
 bench: all ## every strategy side by side on the demo's checkpoint, with the raw read rate
 	@SLABLOAD=build/slabload MPIRUN='$(MPIRUN)' jobs/demo.sh bench
+
+bench-plan: ## install what is missing, then how planning grows with ranks and tensors; K=REGEX selects, REPEAT=3
+	@tests/tools/deps.sh bench
+	@$(MAKE) --no-print-directory $(B)/plan_bench
+	@$(B)/plan_bench --benchmark_repetitions=$(or $(REPEAT),3) --benchmark_min_time=0.05 $(if $(K),--benchmark_filter='$(K)')
 
 deps: ## install what build and tests need (apt, as root) or name what is missing
 	@tests/tools/deps.sh test

@@ -49,7 +49,7 @@ expect_status 2
 expect_err '[-]-staging.*lots'
 run load model.h5 --layout tp
 expect_status 2
-expect_err 'not part of this version'
+expect_err 'needs a mesh axis tp'
 run load
 expect_status 2
 expect_err 'CKPT'
@@ -120,8 +120,8 @@ run plan model.h5 --ranks 4 --explain embed.weight
 expect_status 0
 # torch.chunk of 1003 rows: three times 251, then 250.
 expect_out '^tensor embed.weight'
-expect_out 'rank 0 +\[0:251, 0:64\]'
-expect_out 'rank 3 +\[753:1003, 0:64\]'
+expect_out 'rank 0 +holds \[0:251, 0:64\]'
+expect_out 'rank 3 +holds \[753:1003, 0:64\]'
 run plan model.h5 --explain nothing.here
 expect_status 2
 expect_err 'nothing.here'

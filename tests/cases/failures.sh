@@ -149,7 +149,7 @@ SLABLOAD_EIO_OFFSET=$(($(offset_of layers.0.mlp.weight) + 40000))
 for io in independent direct; do
   for SLABLOAD_EIO_RANK in "" 0 2; do
     # Replicated, so that each of the ranks reads a third of every tensor: the one with the broken bytes is rank 0.
-    run_mpi 3 load good.h5 --layout replicate --min-read 1KiB --verify none --io $io --stage-out .
+    run_mpi 3 load good.h5 --strategy slab --layout replicate --min-read 1KiB --verify none --io $io --stage-out .
     case $SLABLOAD_EIO_RANK in
       2) expect_status 0 ;;
       *) ends_with 3 'good.h5.*layers\.0\.mlp\.weight.*(Input/output error|cannot be read|failed)'
@@ -164,7 +164,7 @@ ends_with 3 'layers\.0\.mlp\.weight'
 # A whole tensor, of which every rank reads a part, also within a collective call.
 SLABLOAD_EIO_OFFSET=$(offset_of layers.0.mlp.weight) SLABLOAD_EIO_LENGTH=133900
 for io in independent collective direct; do
-  run_mpi 3 load good.h5 --min-read 1KiB --verify none --io $io --timeout 10s
+  run_mpi 3 load good.h5 --strategy slab --min-read 1KiB --verify none --io $io --timeout 10s
   expect_status 3
   expect_err 'slabload: error: .*good.h5.*layers\.0\.mlp\.weight'
   checks=$((checks + 1))
@@ -172,7 +172,7 @@ done
 # The disk of one rank only: what that rank knows is said, not that others wait for it.
 SLABLOAD_EIO_RANK=1
 for io in independent collective direct; do
-  run_mpi 3 load good.h5 --min-read 1KiB --verify none --io $io --timeout 20s
+  run_mpi 3 load good.h5 --strategy slab --min-read 1KiB --verify none --io $io --timeout 20s
   expect_status 3
   expect_err 'slabload: error: .*rank 1 .*good.h5.*layers\.0\.mlp\.weight'
   checks=$((checks + 1))

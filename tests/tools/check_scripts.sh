@@ -8,7 +8,7 @@ mapfile -t scripts < <({ grep -lE '^#!.*\b(ba)?sh\b' -r .ci jobs tests; find job
 bad=0
 for script in "${scripts[@]}"; do
   bash -n "$script" || bad=1
-  grep -HnE '\|&? *(head|grep +(-[a-zA-Z]*[qm])|sed +-n +[^|]*[0-9;{]q)\b' "$script" | grep -v ' # a short writer$' && bad=1
+  grep -HnE '\|&? *(head|grep +-[a-zA-Z]*[qm][0-9]*|sed +-n +[^|]*[0-9;{]q)\b' "$script" | grep -v ' # a short writer$' && bad=1
 done
 [ $bad = 0 ] || { echo "check_scripts: lines that may end their writer early, see above" >&2; exit 1; }
 echo "${#scripts[@]} scripts: no pipe is left before its end"

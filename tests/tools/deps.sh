@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that what slabload needs is on this machine: deps.sh build | test
+# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench
 # What counts is whether a compiler, a header or a program is found, wherever it comes from (a package, a module). What
 # is missing is installed with apt where that is possible without asking; otherwise it is named and the status is 1.
 set -euo pipefail
@@ -39,7 +39,7 @@ look() {
   # shellcheck source=tests/tools/env.sh
   source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
   find_headers boost/program_options/options_description.hpp fmt/core.h nlohmann/json_fwd.hpp isa-l/crc64.h \
-    gtest/gtest.h gmock/gmock.h
+    gtest/gtest.h gmock/gmock.h benchmark/benchmark.h
   need g++ have "${cxx[0]}"
   need make have make
   need pkg-config have pkg-config
@@ -51,6 +51,7 @@ look() {
   need libfmt-dev header fmt/core.h
   need nlohmann-json3-dev header nlohmann/json_fwd.hpp
   need libisal-dev header isa-l/crc64.h
+  [ "$what" != bench ] || need libbenchmark-dev header benchmark/benchmark.h
   if [ "$what" = test ]; then
     need libgtest-dev header gtest/gtest.h
     need libgmock-dev header gmock/gmock.h
