@@ -101,11 +101,11 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
   }
   auto name_some = [&](const std::vector<std::string>& names, std::string_view what) {
     if (names.empty()) return;
-    constexpr std::size_t kMost = 3;
+    const std::size_t most = options.full || options.json ? names.size() : 3;
     std::string some;
-    for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) some += (i == 0 ? "" : ", ") + printable(names[i]);
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) some += (i == 0 ? "" : ", ") + printable(names[i]);
     notes.push_back(fmt::format("{} tensor{} {} ({}{})", names.size(), names.size() == 1 ? "" : "s", what, some,
-                                names.size() > kMost ? ", ..." : ""));
+                                names.size() > most ? ", ...; --full names all" : ""));
   };
   name_some(layout.unknown_to_tp(index), "that the tp rules do not know: replicated along tp");
   name_some(layout.storage_differs(index),

@@ -13,6 +13,11 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)), strides_(axes_.
   for (std::size_t i = axes_.size(); i-- > 0;) {
     const MeshAxis& axis = axes_[i];
     if (axis.name.empty()) fail(Status::usage, "--mesh: an axis has no name");
+    // It stands in reports, in the metadata of shards and before '=' on the command line.
+    for (char c : axis.name) {
+      if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f || c == '=' || c == ',')
+        fail(Status::usage, "--mesh: '{}' is no name for an axis", printable(axis.name));
+    }
     if (axis.size == 0) fail(Status::usage, "--mesh: axis {} has size 0", printable(axis.name));
     for (std::size_t j = 0; j < i; ++j) {
       if (axes_[j].name == axis.name)

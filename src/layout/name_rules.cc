@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "layout/rules_json.h"
 
 namespace slabload {
 namespace {
@@ -116,13 +117,7 @@ class NameList {
 
 NameRules NameRules::from_json(std::string_view text, const std::string& source) {
   const std::string shown = printable(source);
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    fail(Status::usage, "{}: not JSON: {}", shown, printable(error.what()));
-  }
-  if (!json.is_object()) fail(Status::usage, "{}: a rules file is a JSON object", shown);
+  const Json json = parse_rules(text, shown);
   NameRules rules;
   rules.source = source;
   for_each_entry(json, shown, "rename", "match", "replace",

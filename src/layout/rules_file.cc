@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "layout/layout.h"
 #include "layout/name_rules.h"
+#include "layout/rules_json.h"
 
 namespace slabload {
 namespace {
@@ -64,13 +65,7 @@ void check_keys(const Json& json, std::initializer_list<std::string_view> known,
 
 Layout Layout::from_json(std::string_view text, const std::string& source,
                          const std::optional<Mesh>& mesh_override, std::uint64_t ranks) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    fail(Status::usage, "{}: not JSON: {}", source, printable(error.what()));
-  }
-  if (!json.is_object()) fail(Status::usage, "{}: a rules file is a JSON object", source);
+  Json json = parse_rules(text, source);
   check_keys(json, {"mesh", "rules", "default", "rename", "alias"}, source);
   NameRules::from_json(text, source);  // so that a mistake in them is found wherever the file is read
   auto choose_mesh = [&] {

@@ -157,21 +157,24 @@ std::vector<StrategyEstimate> estimate_strategies(const TensorIndex& index, cons
       sum.add(choice.estimate(tensors[t], choice.choose(strategy, t, tensors[t])));
     out.push_back({strategy, sum, false});
   }
+  double kept = 0;  // of one rank
   double stored = 0;
   double widest = 0;  // of the final types
   double requests = 0;
   for (const PlanTensor& tensor : tensors) {
     if (!tensor.fill) stored += real(tensor.stored_bytes());
     widest += real(tensor.elements) * real(tensor.final_size);
+    kept += real(tensor.cell) * real(tensor.final_size);
     requests += 1;
   }
   const Costs& costs = params.costs;
   const double alone = std::max(stored / costs.fs(), stored / costs.fs_per_rank()) + requests * costs.request();
-  Estimate broadcast{alone, ranks == 1 ? 0 : widest / costs.fabric() + requests * hops(ranks) * costs.message(), 0};
+  Estimate broadcast{alone, ranks == 1 ? 0 : widest / costs.fabric() + requests * hops(ranks) * costs.message(),
+                     kept / costs.copy()};
   out.push_back({"rank0-broadcast", broadcast, true});
   out.push_back({"rank0-full", broadcast, true});
   const double all = std::max(stored * real(ranks) / costs.fs(), stored / costs.fs_per_rank());
-  out.push_back({"every-rank", {all + requests * costs.request(), 0, 0}, true});
+  out.push_back({"every-rank", {all + requests * costs.request(), 0, kept / costs.copy()}, true});
   return out;
 }
 

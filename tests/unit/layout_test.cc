@@ -373,6 +373,10 @@ TEST(RulesFile, NamesTheFaultyRule) {
     const char* reason;
   } cases[] = {
       {"{", "not JSON"},
+      {R"json({"mesh": {"a": 2, "a": 3}, "default": {}})json", "\"a\" is given twice"},
+      {R"json({"default": {"a": "S(0)", "a": "R"}})json", "\"a\" is given twice"},
+      {R"json({"default": {}, "rules": [], "default": {}})json", "\"default\" is given twice"},
+      {R"json({"mesh": {"a\nb": 2}, "default": {}})json", "is no name for an axis"},
       {"[]", "JSON object"},
       {R"json({"mesh": "a=2"})json", "neither rules nor a default"},
       {R"json({"mesh": 5, "default": {}})json", "\"mesh\""},
