@@ -77,7 +77,7 @@ std::optional<std::vector<std::string_view>> NamePattern::match(std::string_view
   std::vector<std::size_t> taken(elements_.size(), 0);  // bytes of each element
   std::size_t e = 0, at = 0;
   std::optional<std::size_t> star;
-  std::size_t after_star = 0;  // where the last star ends for now
+  std::size_t after_star = 0;  // where what the last star takes ends
   while (at < name.size() || e < elements_.size()) {
     if (e < elements_.size() && elements_[e].kind == Kind::star) {
       star = e++;
