@@ -30,15 +30,15 @@ void RelayPart::prepare(PlanTensor& tensor) {
   if (tensor.band != 0) tensor.grain = tensor.band;
 }
 
-std::uint64_t RelayPart::capacity(const PlanTensor& tensor) const {
-  const std::uint64_t stretch = std::min(
-      kLargestStretch, std::max(context_.params.min_read, std::min(kStretch, context_.params.round_bytes)));
-  return scale(stretch, tensor.replicas, 1);
+// The most that an owner reads of a window.
+std::uint64_t RelayPart::stretch() const {
+  const std::uint64_t worth = std::max(context_.params.min_read, kStretch);
+  return std::max<std::uint64_t>(1, std::min({kLargestStretch, context_.params.round_bytes, worth}));
 }
 
 void RelayPart::add(std::uint32_t t) {
   const PlanTensor& tensor = context_.tensors[t];
-  const std::uint64_t most = capacity(tensor);
+  const std::uint64_t most = scale(stretch(), tensor.replicas, 1);
   for (std::uint64_t e = 0; e < tensor.cell;) {
     Window& window = open_[tensor.mask];
     std::uint64_t room = (most - std::min(most, window.bytes)) / tensor.source_size / tensor.grain * tensor.grain;
@@ -57,8 +57,8 @@ void RelayPart::add(std::uint32_t t) {
 
 void RelayPart::close(std::uint32_t mask, Window& window) {
   if (window.segments.empty()) return;
-  window.readers = std::max(readers_of(window.bytes, window.replicas, context_.params.min_read),
-                            ceil_div(window.bytes, kLargestStretch));
+  const std::uint64_t needed = std::min(window.replicas, ceil_div(window.bytes, stretch()));
+  window.readers = std::max(readers_of(window.bytes, window.replicas, context_.params.min_read), needed);
   window.first_reader = next_reader_[mask];
   next_reader_[mask] += window.readers;
   windows_.push_back(std::move(window));

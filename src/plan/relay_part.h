@@ -38,7 +38,7 @@ class RelayPart final : public PlanPart {
     std::uint64_t readers = 1;       // of a group
     std::uint64_t first_reader = 0;  // owners that have read in the windows before
   };
-  std::uint64_t capacity(const PlanTensor& tensor) const;
+  std::uint64_t stretch() const;
   void close(std::uint32_t mask, Window& window);
   // Where reader `i`'s stretch begins in a segment.
   std::uint64_t cut(const Window& window, const Segment& segment, std::uint64_t i) const;

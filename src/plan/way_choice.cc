@@ -47,7 +47,7 @@ bool WayChoice::may(std::uint32_t number, const PlanTensor& tensor, Way way) con
       return true;
     case Way::spread:
       return !tensor.fill && meta.bytes() != 0 &&
-             tensor.elements <= std::min(round_bytes_, kItemLimit / 2) / tensor.widest();
+             tensor.elements <= std::min({round_bytes_, params_.round_bytes, kItemLimit / 2}) / tensor.widest();
   }
   return false;
 }

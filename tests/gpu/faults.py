@@ -72,7 +72,7 @@ LOADS = {
                          "2MiB", "--slot-bytes", "64KiB"]),
     "many rounds": (4, 0, ["--layout", "hsdp", "--mesh", "dp_replicate=2,dp_shard=2", "--staging", "128KiB", "--slots", "2",
                            "--slot-bytes", "8KiB"]),
-    "read together": (4, 1, ["--layout", "hsdp", "--mesh", "dp_replicate=2,dp_shard=2", "--staging", "1MiB", "--io",
+    "read together": (4, 1, ["--layout", "hsdp", "--mesh", "dp_replicate=2,dp_shard=2", "--staging", "256KiB", "--io",
                              "collective"]),
 }
 counter = iter(range(1 << 30))
