@@ -65,6 +65,7 @@ void DirectPart::append_steps(std::size_t round, std::vector<ReadStep>& steps) c
 }
 
 bool DirectPart::communicates(std::size_t round) const {
+  if (context_.params.saving) return false;
   return std::any_of(rounds_[round].begin(), rounds_[round].end(),
                      [&](const Piece& piece) { return sharers(context_.tensors[piece.tensor]) > 1; });
 }
@@ -93,7 +94,7 @@ void DirectPart::append_piece(const Piece& piece, std::uint32_t step, LoadPlan& 
     append_read(context_, piece.tensor, step, std::move(box), {Space::shard, offset}, plan, out);
     offset += bytes;
   }
-  if (owners == 1) return;
+  if (owners == 1 || context_.params.saving) return;
   FillItem fill;
   fill.kind = FillItem::Kind::all_gather;
   fill.tensor = piece.tensor;

@@ -15,6 +15,23 @@ bool worth_aligning(std::uint64_t window_bytes, std::uint64_t ranks, const PlanP
   return params.align != 0 && window_bytes / ranks / stripes >= params.align;
 }
 
+// Of a cell's owners, the number of the one that gives a writer its piece: the writer itself, or else the nearest, which
+// is likely on its node.
+std::uint64_t giver_of(const RankGroup& owners, std::uint64_t writer) {
+  std::uint64_t low = 0;
+  std::uint64_t high = owners.size() - 1;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (owners[middle] < writer) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  auto distance = [&](std::uint64_t i) { return owners[i] < writer ? writer - owners[i] : owners[i] - writer; };
+  return low > 0 && distance(low - 1) <= distance(low) ? low - 1 : low;
+}
+
 // A block of a shard of many, by its box; blocks lie in the order of their elements.
 const ShardBlock* find_block(const std::vector<ShardBlock>& blocks, const Box& box) {
   auto found = std::lower_bound(blocks.begin(), blocks.end(), box.start,
@@ -62,7 +79,9 @@ std::uint64_t ExchangePart::prepare(const TensorMeta& meta, const PlanParams& pa
     const std::uint64_t band = scale(meta.chunk[0], tensor.row, 1);
     if (band < kItemLimit / tensor.widest()) {
       tensor.grain = std::max<std::uint64_t>(1, band);
-      if (const std::uint64_t bytes = need(); bytes <= capacity) return bytes;
+      // Whoever writes a compressed chunk must have all of it.
+      const bool whole = params.saving && meta.filtered();
+      if (const std::uint64_t bytes = need(); bytes <= capacity || whole) return bytes;
     }
   }
   tensor.grain = row_grain(meta.shape.lengths(), std::max<std::uint64_t>(1, kGrainBytes / tensor.source_size));
@@ -199,7 +218,7 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
         const Place to{Space::shard, own.offset + (block == nullptr ? 0 : block->offset * size)};
         out.unpacks.push_back({segment.tensor, piece, place, box, to, block == nullptr ? own.box : block->frame});
       }
-      if (to_self && tensor.replicas == 1) return;
+      if (to_self && (tensor.replicas == 1 || context_.params.saving)) return;
       FillItem send;
       send.kind = FillItem::Kind::send;
       send.tensor = segment.tensor;
@@ -213,7 +232,9 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
         out.packs.push_back({segment.tensor, piece, place, box, send.at, piece});
       }
       const RankGroup owners = RankGroup::along(mesh, tensor.mask, mesh.rank_of(coordinate));
-      for (std::uint64_t i = 0; i < tensor.replicas; ++i) {
+      const bool one = context_.params.saving;
+      const std::uint64_t first = one ? giver_of(owners, plan.rank) : 0;
+      for (std::uint64_t i = first; i < (one ? first + 1 : tensor.replicas); ++i) {
         const std::uint64_t rank = owners[i];
         if (rank == plan.rank) continue;
         send.peer = narrow<std::uint32_t>(rank);
@@ -246,6 +267,10 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
     const FlatRange share = share_of(segment, window, reader);
     element = share.end;
     if (reader == plan.rank) continue;
+    if (context_.params.saving && tensor.replicas > 1) {
+      const RankGroup& owners = plan.groups[static_cast<std::size_t>(plan.replicas[segment.tensor])];
+      if (owners[giver_of(owners, reader)] != plan.rank) continue;
+    }
     for (const Box& box : flat_boxes(meta.shape, share)) {
       for_each_block(own.box, own.blocks, [&](const Box& part, const Box& frame, std::uint64_t before) {
         const Box piece = intersect(box, part);

@@ -26,6 +26,8 @@ struct PlanParams {
   std::uint64_t align = 1 << 20;  // wide extents are cut at multiples of it in the file; 0: anywhere
   Costs costs;                    // what `auto` weighs
   NodeMap nodes;                  // readers are spread over them
+  // The plan is for turning round (plan/save_plan.h): what a rank reads goes to one owner of each cell, not to all.
+  bool saving = false;
 };
 
 // True if the tensor's stored type differs from the final one.

@@ -15,7 +15,8 @@ Validator::Validator(const TensorIndex& index, const Layout& layout, const PlanP
       layout_(layout),
       params_(params),
       added_(layout.mesh().ranks()),
-      reads_(index.tensors.size()) {
+      reads_(index.tensors.size()),
+      given_(index.tensors.size()) {
   resolved_ = layout.resolve(index);
   table_.emplace(index, layout.mesh(), resolved_);
   placed_.resize(index.tensors.size());
@@ -62,7 +63,9 @@ void Validator::add(const LoadPlan& plan) {
     ++record.seen;
   }
   for (std::uint32_t t = 0; t < tensors; ++t) {
-    if (!(arrivals_[t] == wanted_[table_->kind(t)])) {
+    if (params_.saving) {
+      given_[t].add(arrivals_[t]);
+    } else if (!(arrivals_[t] == wanted_[table_->kind(t)])) {
       wrong(plan, plan.rounds.size(), t, "some element of the shard does not arrive exactly once");
     }
   }
@@ -163,6 +166,10 @@ void Validator::finish() const {
     if (!reads_[t].is_exactly(whole_box(index_.tensors[t].shape), in_file ? times : 0)) {
       fail(Status::internal, "the plan is wrong: tensor {} is not read exactly {} time(s)",
            printable(index_.tensors[t].name), times);
+    }
+    if (params_.saving && !given_[t].is_exactly(whole_box(index_.tensors[t].shape))) {
+      fail(Status::internal, "the plan is wrong: some element of tensor {} is not given exactly once",
+           printable(index_.tensors[t].name));
     }
   }
   for (const auto& [identity, record] : groups_) {

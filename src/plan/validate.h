@@ -19,8 +19,8 @@ namespace slabload {
 // element of the selection is read as often as the strategy claims (once; by every-rank once per rank); sends
 // match receives in order, size and content; the members of a group agree on every all-gather and broadcast;
 // no place is used twice in a round; staging and the scratch of conversions stay within the budget; no item
-// reaches 1 GiB; all ranks have the same rounds and steps; replicas are named right. Memory: tensors +
-// groups, not tensors x ranks.
+// reaches 1 GiB; all ranks have the same rounds and steps; replicas are named right. Of plans for saving: every element
+// arrives at its place in one shard, not in all that have it. Memory: tensors + groups, not tensors x ranks.
 class Validator {
  public:
   Validator(const TensorIndex& index, const Layout& layout, const PlanParams& params);
@@ -56,6 +56,7 @@ class Validator {
   std::uint64_t plans_ = 0;
   std::vector<bool> added_;         // per rank
   std::vector<Coverage> reads_;     // per tensor, over all ranks
+  std::vector<Coverage> given_;     // saving: per tensor, what arrives at all ranks together
   std::vector<Coverage> arrivals_;  // per tensor, of the rank being added
   // Per tensor, of the round being checked: what is read to its place, and what is passed on from there.
   std::vector<Coverage> placed_, passed_;

@@ -25,6 +25,7 @@ bool WayChoice::may(std::uint32_t number, const PlanTensor& tensor, Way way) con
   const TensorMeta& meta = index_.tensors[number];
   if (tensor.cell == 0) return way == Way::none;
   if (ranks_ == 1) return way == Way::direct;
+  if (params_.saving && way != Way::direct && way != Way::exchange) return false;
   // A compressed chunk is decoded by one rank alone.
   const bool decodable = tensor.band == 0 || !tensor.sharded;
   // What is read where it belongs comes in requests of this size.
