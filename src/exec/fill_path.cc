@@ -119,7 +119,7 @@ void FillPath::break_off(const Error& cause) {
   broken_ = true;
   // A transfer may break because another rank gave up first: then that rank's error is the one to tell.
   if (cause.second_hand() || run_.parts.control.alarmed()) return;
-  if (run_.reads_together) run_.leave(cause);
+  if (run_.in_lockstep) run_.leave(cause);
   failure_ = cause;
   run_.parts.control.alarm(cause);
 }

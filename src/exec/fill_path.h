@@ -3,14 +3,14 @@
 
 #include <deque>
 
-#include "exec/load_run.h"
+#include "exec/rank_run.h"
 
 namespace slabload {
 
 class FillPath {
  public:
   // `run` outlives it.
-  explicit FillPath(LoadRun& run) : run_(run) {}
+  explicit FillPath(RankRun& run) : run_(run) {}
 
   // The groups and peers of the plan, ready for transfers. Collective; to be run inside together().
   void connect();
@@ -48,7 +48,7 @@ class FillPath {
   void copy(const std::vector<CopyItem>& copies, std::size_t number);
   void wait_for(const OpenRound& open);
 
-  LoadRun& run_;
+  RankRun& run_;
   std::deque<OpenRound> open_;
   bool broken_ = false;
   std::optional<Error> failure_;

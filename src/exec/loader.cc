@@ -42,7 +42,7 @@ SlotNeed largest(Control& control, SlotNeed need) {
 
 // A collective read is not cut, so it has to fit the slots.
 void check_collective_reads(const LoadRun& run) {
-  if (run.parts.device.host_accessible() || !run.reads_together) return;
+  if (run.parts.device.host_accessible() || !run.in_lockstep) return;
   SlotNeed need;
   for (const Round& round : run.plan.rounds) {
     for (const ReadItem& item : round.reads) {
@@ -114,7 +114,7 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
   failure_.reset();
   LoadRun run{index_, parts_, options_, plan, stats, timeline};
   for (const Round& round : plan.rounds) {
-    for (const ReadStep& step : round.steps) run.reads_together |= read_together(run, step.tensor);
+    for (const ReadStep& step : round.steps) run.in_lockstep |= read_together(run, step.tensor);
   }
   FillPath fills(run);
   std::unique_ptr<ReadPath> reads;
@@ -129,6 +129,7 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
     together(parts_.control, [&] {
       require_memory(run);
       run.shards = parts_.device.allocate(plan.shard_bytes, "the shards");
+      run.shard_space = run.shards->data();
       run.stage = parts_.device.allocate(plan.stage_bytes * plan.rounds_at_once, "the staging");
       run.keep = parts_.device.allocate(plan.keep_bytes, "the whole model on rank 0");
       reads = std::make_unique<ReadPath>(run);
@@ -248,7 +249,7 @@ void Loader::read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::siz
   }
   // A device that failed may take the transfers with it that other ranks wait for.
   if (!parts_.device.host_accessible()) fills.break_off(*failure_);
-  if (run.reads_together) run.leave(*failure_);
+  if (run.in_lockstep) run.leave(*failure_);
 }
 
 // What every replica has read for itself counts once in a tensor's checksum, and must be the same everywhere.

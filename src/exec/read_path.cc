@@ -24,7 +24,7 @@ ReadPath::ReadPath(LoadRun& run)
       scratch_(run.parts.device.allocate(run.options.staging.scratch, "the conversion scratch")) {}
 
 bool read_together(const LoadRun& run, std::uint32_t tensor) {
-  return run.parts.storage.collective(run.tensor(tensor)) && !run.converts(tensor);
+  return run.storage.collective(run.tensor(tensor)) && !run.converts(tensor);
 }
 
 void ReadPath::read(const Round& round, std::size_t number) {
@@ -61,7 +61,7 @@ void ReadPath::read_step(const Round& round, std::size_t step, std::size_t& next
     run_.parts.monitor.waiting("read (collective)", &tensor.name);
     {
       PhaseTimer timer(run_, Phase::read, run_.stats.read_s, t, bytes);
-      run_.parts.storage.read_collective(tensor, mine ? &item->box : nullptr, landing);
+      run_.storage.read_collective(tensor, mine ? &item->box : nullptr, landing);
     }
     if (!mine) continue;
     take_in(t, item->box, landing);
@@ -175,7 +175,7 @@ void ReadPath::read_joined(const Round& round, std::size_t first, std::size_t en
   if (host_) run_.prepare(out, bytes);
   run_.parts.monitor.at("read", &tensor.name);
   const double begin_s = now_s();
-  run_.parts.storage.read_extent(tensor, last, offset, bytes, landing);
+  run_.storage.read_extent(tensor, last, offset, bytes, landing);
   const double taken_s = now_s() - begin_s;
   run_.stats.read_s += taken_s;
   std::byte* landed = landing;
@@ -207,7 +207,7 @@ void ReadPath::read_box(std::uint32_t t, const Box& whole, std::byte* landing) {
     run_.parts.monitor.at("read", &tensor.name);
     {
       PhaseTimer timer(run_, Phase::read, run_.stats.read_s, t, bytes);
-      run_.parts.storage.read(tensor, box, landing);
+      run_.storage.read(tensor, box, landing);
     }
     take_in(t, box, landing);
     landing += bytes;
