@@ -17,6 +17,8 @@ enum class Status : int {
   file = 3,        // a file cannot be read, understood or written
   peer = 4,        // another rank or the fabric failed
   internal = 5,    // a broken promise of our own code
+  interrupted = 128 + 2,  // SIGINT asked for the end
+  terminated = 128 + 15,  // SIGTERM did, as batch systems do when the time is up
 };
 
 // One failure, one line: what happened, where, and what to do. `what()` is that line.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/stop_signal.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
@@ -60,6 +61,7 @@ Status run_on_ranks(Session& session, const RunOptions& options) {
 // An error that every rank holds ends the job in order, with one line from rank 0. One that only this rank
 // knows of ends it at once: the others may be waiting for this rank inside a collective call.
 Status run_job(const RunOptions& options) {
+  note_stop_signals();
   Session session;
   try {
     return run_on_ranks(session, options);

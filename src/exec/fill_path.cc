@@ -35,7 +35,7 @@ void FillPath::start(const Round& round, std::size_t number) {
     copy(round.packs, number);
     if (round.communicates) {
       for (const FillItem& fill : round.fills) {
-        if (fill.kind != FillItem::Kind::send) run_.prepare(run_.at(fill.at, number), fill.bytes);
+        if (fill.kind != FillItem::Kind::send) run_.prepare(run_.at(fill.at, number, fill.tensor), fill.bytes);
       }
       ScopedTimer timer(run_.stats.fill_s);
       issue(round, number);
@@ -53,10 +53,10 @@ void FillPath::issue(const Round& round, std::size_t number) {
   // Receives first: a message that finds its receive posted needs no buffer in between.
   for (const FillItem& fill : round.fills) {
     if (fill.kind == FillItem::Kind::receive)
-      fabric.receive(narrow<int>(fill.peer), run_.at(fill.at, number), fill.bytes);
+      fabric.receive(narrow<int>(fill.peer), run_.at(fill.at, number, fill.tensor), fill.bytes);
   }
   for (const FillItem& fill : round.fills) {
-    std::byte* data = run_.at(fill.at, number);
+    std::byte* data = run_.at(fill.at, number, fill.tensor);
     switch (fill.kind) {
       case FillItem::Kind::receive:
         break;
@@ -129,7 +129,7 @@ void FillPath::copy(const std::vector<CopyItem>& copies, std::size_t number) {
   for (const CopyItem& copy : copies) {
     const std::uint32_t size = dtype_size(run_.plan.dtypes[copy.tensor]);
     const std::uint64_t bytes = copy.box.elements() * size;
-    std::byte* to = run_.at(copy.to, number);
+    std::byte* to = run_.at(copy.to, number, copy.tensor);
     if (host) {
       Dims first = copy.box.start;
       for (std::size_t d = 0; d < first.size(); ++d) first[d] -= copy.to_box.start[d];
@@ -138,7 +138,7 @@ void FillPath::copy(const std::vector<CopyItem>& copies, std::size_t number) {
         run_.prepare(to + flat_index(target, first) * size, bytes);
     }
     PhaseTimer timer(run_, Phase::copy, run_.stats.copy_s, copy.tensor, bytes);
-    run_.parts.device.copy_box(size, copy.box, run_.at(copy.from, number), copy.from_box, to, copy.to_box);
+    run_.parts.device.copy_box(size, copy.box, run_.at(copy.from, number, copy.tensor), copy.from_box, to, copy.to_box);
     run_.stats.copy_bytes += bytes;
   }
 }

@@ -5,7 +5,8 @@
 #include "base/bytes.h"
 #include "base/crc64.h"
 #include "base/narrow.h"
-#include "exec/fill_path.h"
+#include "base/stop_signal.h"
+#include "exec/agreement.h"
 #include "exec/read_path.h"
 #include "exec/replica_term.h"
 #include "exec/shard_check.h"
@@ -105,13 +106,18 @@ std::uint64_t bytes_to_move(const TensorIndex& index, const LoadPlan& plan) {
   return bytes;
 }
 
+// What is said if a signal ends the load now.
+std::string progress_text(const LoadRun& run, std::size_t round) {
+  return fmt::format("{} of {} rounds of the load were done, {} of {} had been moved on this rank", round,
+                     run.plan.rounds.size(), format_bytes(run.moved), format_bytes(run.to_move));
+}
+
 }  // namespace
 
 Loader::Loader(const TensorIndex& index, LoaderParts parts, const LoaderOptions& options)
     : index_(index), parts_(parts), options_(options) {}
 
 LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timeline) {
-  failure_.reset();
   LoadRun run{index_, parts_, options_, plan, stats, timeline};
   for (const Round& round : plan.rounds) {
     for (const ReadStep& step : round.steps) run.in_lockstep |= read_together(run, step.tensor);
@@ -169,45 +175,33 @@ LoadResult Loader::run(const LoadPlan& plan, RankStats& stats, Timeline& timelin
   return result;
 }
 
-void Loader::agree(LoadRun& run, FillPath& fills, const char* what) {
-  ScopedTimer timer(run.stats.fill_s);
-  parts_.monitor.waiting(what, nullptr);
-  if (!failure_) failure_ = fills.failure();
-  parts_.control.agree(failure_);
-  if (fills.broken()) fail(Status::internal, "the transfers were given up, but no rank says why");
-}
-
 void Loader::run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
   const std::vector<Round>& rounds = run.plan.rounds;
+  Agreement agreement(run, fills);
   try {
     for (std::size_t r = 0; r < rounds.size(); ++r) {
       while (fills.under_way() >= run.plan.rounds_at_once) fills.finish_oldest();
-      read_round(run, reads, fills, r);
-      if (rounds[r].communicates) agree(run, fills, "fill (waiting for all ranks to have read)");
-      if (!failure_) fills.start(rounds[r], r);
+      // Nobody may stay away from what all do together.
+      if (run.in_lockstep) {
+        if (!agreement.over()) agreement.failure = stop_wish(progress_text(run, r));
+        agreement.reach("read (waiting for all ranks)");
+      }
+      read_round(run, reads, agreement, r);
+      if (rounds[r].communicates || r % kMeetEvery == kMeetEvery - 1)
+        agreement.reach("fill (waiting for all ranks to have read)");
+      if (!agreement.failure) fills.start(rounds[r], r);
     }
-    end_rounds(run, reads, fills);
+    end_rounds(run, reads, fills, agreement);
   } catch (const Error& error) {
     if (!error.agreed()) run.leave(error);
-    settle(run, fills);
+    agreement.settle();
     throw;
   }
 }
 
-// What is still under way writes into memory that unwinding frees.
-void Loader::settle(LoadRun& run, FillPath& fills) {
-  try {
-    fills.end();
-    Mark last = parts_.device.mark();
-    run.wait([&] { return parts_.device.passed(last).has_value(); });
-  } catch (const Error&) {
-    // The first error is the one to tell.
-  }
-}
-
-void Loader::end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
+void Loader::end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills, Agreement& agreement) {
   fills.finish_all();
-  if (!failure_ && !fills.broken()) {
+  if (!agreement.over()) {
     try {
       reads.drain();
       parts_.monitor.at("copy (waiting for the last copies)", nullptr);
@@ -220,36 +214,31 @@ void Loader::end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
   }
   // A file that was cut short or replaced reads as zeros without an error: it must still be what it was.
   parts_.monitor.at("read (checking that the files are unchanged)", nullptr);
-  if (!failure_) {
+  if (!agreement.failure) {
     try {
       parts_.storage.check_unchanged();
     } catch (const Error& error) {
-      failure_ = error;
+      agreement.failure = error;
     }
   }
-  agree(run, fills, "read (waiting for all ranks to have ended)");
+  agreement.reach("read (waiting for all ranks to have ended)");
 }
 
-void Loader::read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::size_t number) {
+void Loader::read_round(LoadRun& run, ReadPath& reads, Agreement& agreement, std::size_t number) {
   // After a failure this rank only takes part in what the others wait for.
-  if (failure_ || fills.broken()) return;
+  if (agreement.over()) return;
   try {
+    // In lockstep the ranks have agreed just before.
+    if (!run.in_lockstep) check_stop(progress_text(run, number));
     reads.read(run.plan.rounds[number], number);
-    return;
   } catch (const Error& error) {
-    if (error.second_hand()) {
-      fills.break_off(error);
-      return;
-    }
-    failure_ = cause_of(run.about(error, reads.tensor()), parts_.storage);
+    agreement.note(error.second_hand() ? error : cause_of(run.about(error, reads.tensor()), parts_.storage),
+                   reads.tensor());
   } catch (const std::bad_alloc&) {
-    failure_ = run.about(Error(Status::internal, "out of memory while reading"), reads.tensor());
+    agreement.note(Error(Status::internal, "out of memory while reading"), reads.tensor());
   } catch (const std::exception& error) {
-    failure_ = run.about(Error(Status::internal, error.what()), reads.tensor());
+    agreement.note(Error(Status::internal, error.what()), reads.tensor());
   }
-  // A device that failed may take the transfers with it that other ranks wait for.
-  if (!parts_.device.host_accessible()) fills.break_off(*failure_);
-  if (run.in_lockstep) run.leave(*failure_);
 }
 
 // What every replica has read for itself counts once in a tensor's checksum, and must be the same everywhere.

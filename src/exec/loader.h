@@ -10,6 +10,7 @@
 
 namespace slabload {
 
+class Agreement;
 class FillPath;
 class ReadPath;
 
@@ -42,17 +43,14 @@ class Loader {
 
  private:
   void run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
-  void read_round(LoadRun& run, ReadPath& reads, FillPath& fills, std::size_t number);
-  void end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills);
-  void settle(LoadRun& run, FillPath& fills);
-  void agree(LoadRun& run, FillPath& fills, const char* what);
+  void read_round(LoadRun& run, ReadPath& reads, Agreement& agreement, std::size_t number);
+  void end_rounds(LoadRun& run, ReadPath& reads, FillPath& fills, Agreement& agreement);
   void compare_rereads(LoadRun& run, std::vector<std::uint64_t>& bad);
   void verify(LoadRun& run, class ShardCheck* check, LoadResult& result);
 
   const TensorIndex& index_;
   LoaderParts parts_;
   LoaderOptions options_;
-  std::optional<Error> failure_;  // this rank's first, until the ranks agree on it
 };
 
 }  // namespace slabload

@@ -36,6 +36,8 @@ struct RankRun {
   RankRun& operator=(const RankRun&) = delete;
 
   std::byte* shard_space = nullptr;  // LoadPlan::shard_bytes bytes of the device
+  // Or, where the shards lie apart: per tensor the place of its shard.
+  std::vector<std::byte*> shard_data{};
   std::unique_ptr<DeviceMemory> stage{}, keep{};
   std::uint64_t moved = 0, to_move = 0;  // bytes this rank has moved, and will
 
@@ -45,11 +47,12 @@ struct RankRun {
 
   const TensorMeta& tensor(std::uint32_t t) const { return index.tensors[t]; }
 
-  // `round` picks the part of the staging.
-  std::byte* at(const Place& place, std::size_t round) const {
+  // `round` picks the part of the staging, `t` the shard.
+  std::byte* at(const Place& place, std::size_t round, std::uint32_t t) const {
     switch (place.space) {
       case Space::shard:
-        return shard_space + place.offset;
+        return shard_data.empty() ? shard_space + place.offset
+                                  : shard_data[t] + (place.offset - plan.shards[t].offset);
       case Space::stage:
         return stage->data() + round % plan.rounds_at_once * plan.stage_bytes + place.offset;
       case Space::keep:

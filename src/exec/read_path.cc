@@ -41,7 +41,7 @@ void ReadPath::read(const Round& round, std::size_t number) {
       if (end - next > 1) {
         read_joined(round, next, end, number);
       } else {
-        read_item(round.reads[next], run_.at(round.reads[next].to, number));
+        read_item(round.reads[next], run_.at(round.reads[next].to, number, round.reads[next].tensor));
       }
       next = end;
     }
@@ -55,7 +55,7 @@ void ReadPath::read_step(const Round& round, std::size_t step, std::size_t& next
     const bool mine = next < round.reads.size() && round.reads[next].step == step;
     const ReadItem* item = mine ? &round.reads[next++] : nullptr;
     const std::uint64_t bytes = mine ? item->box.elements() * dtype_size(tensor.dtype) : 0;
-    std::byte* out = mine ? run_.at(item->to, number) : nullptr;
+    std::byte* out = mine ? run_.at(item->to, number, t) : nullptr;
     std::byte* landing = !mine || in_place(t) ? out : pool_.acquire(bytes);
     if (mine && in_place(t)) run_.prepare(out, bytes);
     run_.parts.monitor.waiting("read (collective)", &tensor.name);
@@ -170,7 +170,7 @@ void ReadPath::read_joined(const Round& round, std::size_t first, std::size_t en
     bytes += round.reads[i].box.elements() * dtype_size(run_.tensor(round.reads[i].tensor).dtype);
   const std::uint64_t offset =
       tensor.offset + run_position(item.box, whole_box(tensor.shape)).value() * dtype_size(tensor.dtype);
-  std::byte* out = run_.at(item.to, number);
+  std::byte* out = run_.at(item.to, number, item.tensor);
   std::byte* landing = host_ ? out : pool_.acquire(bytes);
   if (host_) run_.prepare(out, bytes);
   run_.parts.monitor.at("read", &tensor.name);

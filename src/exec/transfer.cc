@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "base/bytes.h"
+#include "base/stop_signal.h"
 #include "base/stopwatch.h"
 #include "exec/tensor_checksums.h"
 #include "plan/byte_share.h"
@@ -18,6 +20,8 @@ void write_share(const TransferJob& job, CheckpointSink& sink, Control& control,
     const TensorMeta& tensor = job.source.tensors[part.tensor];
     for_each_piece(part.range, piece_elements(tensor, job.buffer_bytes), [&](FlatRange piece) {
       if (monitor != nullptr) monitor->at("write", &tensor.name);
+      check_stop(fmt::format("{} of {} were written on this rank, and nothing is left of them", format_bytes(result.bytes),
+                             format_bytes(total)));
       Stopwatch watch;
       job.make(part.tensor, piece, buffer.get());
       result.make_s += watch.lap();

@@ -146,7 +146,7 @@ void MpiControl::hear_alarm() {
   ++alarms_heard_;
   if (heard_) return;
   std::string text(bytes + 1, static_cast<std::size_t>(size) - 1);
-  heard_ = Error(static_cast<Status>(bytes[0]), text).as_second_hand(from.MPI_SOURCE);
+  heard_ = Error(static_cast<Status>(static_cast<unsigned char>(bytes[0])), text).as_second_hand(from.MPI_SOURCE);
 }
 
 // Every rank hears all the others' alarms and knows that its own was heard. Collective.
