@@ -15,8 +15,8 @@
 
 namespace slabload {
 
-TensorIndex read_index(const std::string& path) {
-  return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index(path);
+TensorIndex read_index(const std::string& path, bool trust_index) {
+  return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index(path, trust_index);
 }
 
 TensorIndex wished_index(TensorIndex index, const IndexWish& wish) {
@@ -31,7 +31,7 @@ TensorIndex shared_index(Session& session, const std::string& path, const IndexW
   Control& control = session.control();
   std::string bytes;
   together(control, [&] {
-    if (session.is_root()) bytes = to_bytes(wished_index(read_index(path), wish));
+    if (session.is_root()) bytes = to_bytes(wished_index(read_index(path, wish.trust_index), wish));
   });
   return index_from_bytes(control.broadcast(std::move(bytes)));
 }

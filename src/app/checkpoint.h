@@ -13,8 +13,8 @@
 namespace slabload {
 
 // Reads the index of an HDF5 file or of a safetensors file, folder or index. One process. Throws
-// Status::file.
-TensorIndex read_index(const std::string& path);
+// Status::file, and Status::wrong_data if a checksum of the index is wrong, unless `trust_index`.
+TensorIndex read_index(const std::string& path, bool trust_index = false);
 
 // What a load asks of an index: the names of a rules file (its text, or empty, and where it is from), then the selection,
 // then that it is what the table at `expect` (or empty) wants. Throws Status::usage or Status::wrong_data.
@@ -22,6 +22,7 @@ struct IndexWish {
   Selection selection;
   std::string expect;
   std::string rules, rules_source;
+  bool trust_index = false;  // as for read_index
 };
 TensorIndex wished_index(TensorIndex index, const IndexWish& wish);
 

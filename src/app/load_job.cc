@@ -130,7 +130,9 @@ LoadJob::LoadJob(Session& session, const RunOptions& options)
   together(session.control(), [&] {
     if (session.is_root() && is_rules_file(options.layout)) rules = read_text(options.layout);
   });
-  index_ = shared_index(session, options.checkpoint, {options.selection, options.expect, rules, options.layout});
+  index_ = shared_index(
+      session, options.checkpoint,
+      {options.selection, options.expect, rules, options.layout, options.trust_index});
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
   together(session.control(), [&] {
     costs_ = Costs::parse(options.cost);

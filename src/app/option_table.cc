@@ -281,6 +281,10 @@ std::vector<OptionSpec> make_options() {
       {"expect", kCommon, once, "FILE.tsv",
        "names, dtypes and shapes the model wants; any difference is refused before a byte is read",
        set_text<&RunOptions::expect>},
+      {"trust-index", kCommon | kImport | kInspect | kVerify, flag, nullptr,
+       "take names, shapes and places as the file has them, even if its checksum of them differs (another program "
+       "changed the file on purpose)",
+       set_flag<&RunOptions::trust_index>},
       {"cast", kCommon, once, "DTYPE",
        "bf16, fp16 or fp32: convert floating tensors (default: no conversion)", set_cast},
       {"verify", kCommon, once, "MODE",

@@ -41,6 +41,7 @@ struct RunOptions {
   std::uint64_t min_read = 1 * kMiB;
   std::uint64_t align = 1 * kMiB;  // 0: extents are cut anywhere
   Selection selection;
+  bool trust_index = false;  // an index that its checksum contradicts is taken all the same
   std::optional<DType> cast;
   VerifyMode verify = VerifyMode::checksum;
   double timeout_s = 300;

@@ -6,7 +6,7 @@
 namespace slabload {
 
 Status run_inspect(const RunOptions& options, bool speaks) {
-  TensorIndex index = read_index(options.checkpoint);
+  TensorIndex index = read_index(options.checkpoint, options.trust_index);
   if (speaks)
     print(options.json ? inspect_json(index, options.tensors) + "\n" : inspect_text(index, options.tensors));
   return Status::ok;

@@ -45,7 +45,7 @@ void sort_for_reading(TensorIndex& index) {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31584449424c5301;  // changes with the encoding
+constexpr std::uint64_t kMagic = 0x32584449424c5301;  // changes with the encoding
 
 class Writer {
  public:
@@ -182,6 +182,7 @@ std::string to_bytes(const TensorIndex& index) {
     w.text(value);
   }
   w.number(index.metadata_bytes);
+  w.number(static_cast<std::uint64_t>(index.proof));
   return w.take();
 }
 
@@ -215,6 +216,9 @@ TensorIndex index_from_bytes(std::string_view bytes) {
     index.metadata[key] = r.text();
   }
   index.metadata_bytes = r.number();
+  std::uint64_t proof = r.number();
+  if (proof > static_cast<std::uint64_t>(IndexProof::wrong)) Reader::broken();
+  index.proof = static_cast<IndexProof>(proof);
   r.finish();
   return index;
 }

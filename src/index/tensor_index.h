@@ -55,6 +55,13 @@ struct CheckpointFile {
   std::uint64_t inode = 0;
 };
 
+// What the file's own checksum says of the index (see index_checksum.h).
+enum class IndexProof : std::uint8_t {
+  none,   // the file has no such checksum
+  right,  // it holds
+  wrong   // it does not, and the caller asked to take the index all the same
+};
+
 // Something in the file that can't be a tensor, and why.
 struct SkippedObject {
   std::string name;
@@ -70,6 +77,8 @@ struct TensorIndex {
   std::map<std::string, std::string> metadata;  // safetensors __metadata__, slabload's own attributes
   std::uint64_t metadata_bytes =
       0;  // bytes of everything that is not tensor data (headers, object headers, padding)
+
+  IndexProof proof = IndexProof::none;
 
   std::uint64_t total_bytes() const;
   // The tensor of that name or alias, or nothing.

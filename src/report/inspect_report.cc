@@ -111,6 +111,9 @@ std::string inspect_text(const TensorIndex& index, bool tensors) {
   head("stored",
        fmt::format("{} B of tensors, {} B of everything else", sums.stored_bytes, index.metadata_bytes));
   head("checksums", fmt::format("{} of {} tensors", sums.with_checksum, index.tensors.size()));
+  if (index.proof != IndexProof::none)
+    head("index", index.proof == IndexProof::right ? "proved by its checksum"
+                                                   : "NOT what its checksum says; taken on request");
   if (sums.big_endian != 0)
     head("big-endian", fmt::format("{} tensors, converted when loaded", sums.big_endian));
   for (const auto& [dtype, sum] : sums.by_dtype) {
@@ -148,6 +151,8 @@ std::string inspect_json(const TensorIndex& index, bool tensors) {
   json["stored_bytes"] = sums.stored_bytes;
   json["metadata_bytes"] = index.metadata_bytes;
   json["tensors_with_checksum"] = sums.with_checksum;
+  json["index_verified"] =
+      index.proof == IndexProof::none ? Json(nullptr) : Json(index.proof == IndexProof::right);
   json["tensors_big_endian"] = sums.big_endian;
   json["dtypes"] = Json::object();
   for (const auto& [dtype, sum] : sums.by_dtype) {

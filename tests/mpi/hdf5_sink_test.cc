@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "backend/hdf5/index.h"
 #include "backend/hdf5/sink.h"
@@ -127,6 +128,7 @@ TEST(Hdf5Sink, WritesAFileThatPlainHdf5Reads) {
   TensorIndex made = read_hdf5_index(path);
   EXPECT_EQ(made.metadata, index.metadata);
   EXPECT_TRUE(made.skipped.empty());
+  EXPECT_EQ(made.proof, IndexProof::right);
   ASSERT_EQ(made.tensors.size(), index.tensors.size());
   hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   ASSERT_GE(file, 0);
@@ -230,6 +232,91 @@ TEST(Hdf5Sink, ANewerFormatIsRefused) {
     EXPECT_EQ(error.status(), Status::file);
     EXPECT_THAT(error.message(), HasSubstr("slabload format 2"));
   }
+}
+
+// What the library's own tools do to a file of ours: the index is no longer the one that was written.
+TEST(Hdf5Sink, AnIndexThatAnotherProgramChangedIsRefused) {
+  SharedFolder folder;
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  TensorIndex index;
+  index.tensors = {tensor("a", DType::f32, {4}), tensor("b", DType::f32, {4})};
+  index.metadata = {{"format", "pt"}};
+  struct Change {
+    const char* what;
+    std::function<void(hid_t file)> make;
+    std::vector<std::string> tensors;  // with --trust-index
+  };
+  auto set_number = [](hid_t file, const char* object, const char* name, std::uint64_t value) {
+    hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_UINT64, &value), 0);
+    H5Aclose(attribute);
+  };
+  const Change changes[] = {
+      {"renamed", [](hid_t f) { H5Lmove(f, "a", f, "c", H5P_DEFAULT, H5P_DEFAULT); }, {"b", "c"}},
+      {"removed", [](hid_t f) { H5Ldelete(f, "a", H5P_DEFAULT); }, {"b"}},
+      {"added", [](hid_t f) { H5Ocopy(f, "a", f, "c", H5P_DEFAULT, H5P_DEFAULT); }, {"a", "b", "c"}},
+      {"one more name", [](hid_t f) { H5Lcreate_soft("/a", f, "c", H5P_DEFAULT, H5P_DEFAULT); }, {"a", "b"}},
+      {"another checksum", [&](hid_t f) { set_number(f, "/a", "slabload_crc64", 5); }, {"a", "b"}},
+      {"no metadata", [](hid_t f) { H5Ldelete(f, "/__slabload__/metadata", H5P_DEFAULT); }, {"a", "b"}},
+      {"no checksum of it",
+       [](hid_t f) { H5Adelete_by_name(f, "/__slabload__", "index_crc64", H5P_DEFAULT); },
+       {"a", "b"}},
+      {"the group renamed",
+       [](hid_t f) { H5Lmove(f, "__slabload__", f, "x", H5P_DEFAULT, H5P_DEFAULT); },
+       {"a", "b", "x/metadata"}},
+  };
+  for (const Change& change : changes) {
+    SCOPED_TRACE(change.what);
+    std::string path = folder / "out.h5";
+    Hdf5Sink sink(path, control, true);
+    sink.create(index);
+    sink.commit({1, 2});
+    EXPECT_EQ(read_hdf5_index(path).proof, IndexProof::right);
+    folder.on_rank_0([&] {
+      hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+      change.make(file);
+      return H5Fclose(file);
+    });
+    try {
+      read_hdf5_index(path);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::wrong_data);
+      EXPECT_THAT(error.message(), HasSubstr("--trust-index"));
+    }
+    TensorIndex trusted = read_hdf5_index(path, true);
+    EXPECT_EQ(trusted.proof, IndexProof::wrong);
+    std::vector<std::string> names;
+    for (const TensorMeta& found : trusted.tensors) names.push_back(found.name);
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, change.tensors);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+// Files of minor version 0 have no checksum of their index.
+TEST(Hdf5Sink, AnOlderFileWithoutThatChecksumIsTaken) {
+  SharedFolder folder;
+  mpi::MpiControl control(MPI_COMM_WORLD);
+  TensorIndex index;
+  index.tensors.push_back(tensor("a", DType::f32, {4}));
+  std::string path = folder / "out.h5";
+  Hdf5Sink sink(path, control, false);
+  sink.create(index);
+  sink.commit({1});
+  folder.on_rank_0([&] {
+    hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Adelete_by_name(file, "/__slabload__", "index_crc64", H5P_DEFAULT);
+    hid_t attribute = H5Aopen_by_name(file, "/__slabload__", "format_minor", H5P_DEFAULT, H5P_DEFAULT);
+    std::uint64_t zero = 0;
+    EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_UINT64, &zero), 0);
+    H5Aclose(attribute);
+    H5Lmove(file, "a", file, "c", H5P_DEFAULT, H5P_DEFAULT);
+    return H5Fclose(file);
+  });
+  TensorIndex found = read_hdf5_index(path);
+  EXPECT_EQ(found.proof, IndexProof::none);
+  EXPECT_NE(found.find("c"), nullptr);
 }
 
 TEST(Hdf5Sink, KeepsTheOldFileUnlessToldOtherwise) {

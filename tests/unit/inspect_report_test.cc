@@ -69,6 +69,18 @@ TEST(InspectReport, TextHasTotalsAndSkippedObjects) {
   for (const std::string& line : lines_of(text)) EXPECT_EQ(line[0], '#') << line;
 }
 
+TEST(InspectReport, SaysWhetherTheIndexIsProved) {
+  TensorIndex index = example();
+  EXPECT_THAT(inspect_text(index, false), Not(HasSubstr("# index ")));
+  EXPECT_TRUE(Json::parse(inspect_json(index, false))["index_verified"].is_null());
+  index.proof = IndexProof::right;
+  EXPECT_THAT(inspect_text(index, false), HasSubstr("# index        proved by its checksum"));
+  EXPECT_EQ(Json::parse(inspect_json(index, false))["index_verified"], true);
+  index.proof = IndexProof::wrong;
+  EXPECT_THAT(inspect_text(index, false), HasSubstr("# index        NOT what its checksum says"));
+  EXPECT_EQ(Json::parse(inspect_json(index, false))["index_verified"], false);
+}
+
 TEST(InspectReport, TextHasALinePerTensor) {
   std::vector<std::string> rows;
   for (const std::string& line : lines_of(inspect_text(example(), true))) {

@@ -47,6 +47,7 @@ TensorIndex sample() {
   index.skipped = {{"notes", "a string"}, {"link", "dangling"}};
   index.metadata = {{"format", "pt"}, {"", "empty key"}};
   index.metadata_bytes = 4096;
+  index.proof = IndexProof::wrong;
   return index;
 }
 
@@ -91,6 +92,7 @@ TEST(TensorIndex, SurvivesTheJourney) {
   EXPECT_EQ(index.skipped[1].reason, "dangling");
   EXPECT_EQ(index.metadata, (std::map<std::string, std::string>{{"format", "pt"}, {"", "empty key"}}));
   EXPECT_EQ(index.metadata_bytes, 4096u);
+  EXPECT_EQ(index.proof, IndexProof::wrong);
   EXPECT_EQ(to_bytes(index), to_bytes(sample()));
 }
 

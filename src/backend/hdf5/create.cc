@@ -10,6 +10,7 @@
 #include "backend/hdf5/open_file.h"
 #include "base/bytes.h"
 #include "base/narrow.h"
+#include "index/index_checksum.h"
 
 namespace slabload::hdf5 {
 namespace {
@@ -48,6 +49,7 @@ class Creator {
     write_number(group.get(), kFormatMajor, kMajor, where);
     write_number(group.get(), kFormatMinor, kMinor, where);
     write_number(group.get(), kComplete, 0, where);
+    write_number(group.get(), kIndexCrc64, 0, where);
     write_text(group.get(), kGenerator, "slabload", where);
     if (!metadata.empty()) add_metadata(metadata);
   }
@@ -147,6 +149,8 @@ void finish_file(const std::string& path, const TensorIndex& made, const std::ve
   }
   FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
   if (!file) fail_open(path);
+  TensorIndex written;  // what a reader will find
+  written.metadata = made.metadata;
   for (std::size_t i = 0; i < made.tensors.size(); ++i) {
     const TensorMeta& tensor = made.tensors[i];
     Where place{path, tensor.path};
@@ -157,9 +161,13 @@ void finish_file(const std::string& path, const TensorIndex& made, const std::ve
       fail(Status::file, "{}: is no longer what was created: another program wrote to the file", text(place));
     }
     rewrite_number(dataset.get(), kCrc64, crc64[i], place);
+    now.tensor->name = tensor.name;
+    now.tensor->crc64 = crc64[i];
+    written.tensors.push_back(std::move(*now.tensor));
   }
   {
     GroupHandle group(SLABLOAD_HDF5(where, H5Gopen2, file.get(), kGroup, H5P_DEFAULT));
+    rewrite_number(group.get(), kIndexCrc64, index_checksum(written), where);
     rewrite_number(group.get(), kComplete, 1, where);
   }
   SLABLOAD_HDF5(where, H5Fflush, file.get(), H5F_SCOPE_GLOBAL);

@@ -16,7 +16,7 @@ namespace slabload::hdf5 {
 TensorIndex create_file(const std::string& path, const TensorIndex& index);
 
 // Checks that the file still holds the datasets that create_file made, stores their checksums, one per tensor
-// of `made`, and marks it complete. Throws Status::file.
+// of `made`, and that of the index, and marks it complete. Throws Status::file.
 void finish_file(const std::string& path, const TensorIndex& made, const std::vector<std::uint64_t>& crc64);
 
 }  // namespace slabload::hdf5

@@ -12,12 +12,13 @@ inline constexpr const char* kFormatMajor = "format_major";          // attribut
 inline constexpr const char* kFormatMinor = "format_minor";
 inline constexpr const char* kComplete = "complete";
 inline constexpr const char* kGenerator = "generator";
-inline constexpr const char* kCrc64 = "slabload_crc64";  // attributes of a dataset
+inline constexpr const char* kIndexCrc64 = "index_crc64";  // from minor version 1: index_checksum of the file
+inline constexpr const char* kCrc64 = "slabload_crc64";    // attributes of a dataset
 inline constexpr const char* kName =
     "slabload_name";  // of a dataset in kOddNames: bytes of the tensor's name
 
 // A reader takes any minor version of the major version it knows.
 inline constexpr std::uint64_t kMajor = 1;
-inline constexpr std::uint64_t kMinor = 0;
+inline constexpr std::uint64_t kMinor = 1;
 
 }  // namespace slabload::hdf5

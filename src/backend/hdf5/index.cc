@@ -9,6 +9,7 @@
 #include "backend/hdf5/format.h"
 #include "backend/hdf5/open_file.h"
 #include "backend/hdf5/walk.h"
+#include "index/index_checksum.h"
 
 namespace slabload {
 namespace hdf5 {
@@ -129,10 +130,49 @@ void check_names(const TensorIndex& index) {
   }
 }
 
+// Damaged metadata can still be well-formed, with other names, shapes or places. A status of wrong data, as
+// for a tensor whose checksum fails: the file can be read, what it says is not what was saved.
+void prove(hid_t file, bool ours, bool trust_index, TensorIndex& index) {
+  const char* advice =
+      "damaged, or changed on purpose by another program: then --trust-index takes it as it is, and import "
+      "with --trust-index writes a new file of it";
+  std::string name = printable(index.path);
+  if (!ours) {
+    // One flipped bit in the name of our group must not make our file anybody's.
+    auto marked = std::find_if(index.tensors.begin(), index.tensors.end(),
+                               [](const TensorMeta& tensor) { return tensor.crc64.has_value(); });
+    if (marked == index.tensors.end()) return;
+    index.proof = IndexProof::wrong;
+    if (trust_index) return;
+    fail(Status::wrong_data,
+         "file '{}': tensor '{}' has a checksum of slabload, but the file has no group /{}: {}", name,
+         printable(marked->name), kGroup, advice);
+  }
+  Where where{index.path, kGroup};
+  GroupHandle group(SLABLOAD_HDF5(where, H5Gopen2, file, kGroup, H5P_DEFAULT));
+  std::optional<std::uint64_t> expected = read_number(group.get(), kIndexCrc64, where);
+  std::uint64_t minor = required_number(group.get(), kFormatMinor, where);
+  if (!expected && minor == 0) return;
+  std::uint64_t found = index_checksum(index);
+  if (expected && *expected == found) {
+    index.proof = IndexProof::right;
+    return;
+  }
+  index.proof = IndexProof::wrong;
+  if (trust_index) return;
+  if (!expected)
+    fail(Status::wrong_data, "{}: attribute '{}' is missing: {}", text(where), kIndexCrc64, advice);
+  fail(Status::wrong_data,
+       "file '{}': its names, shapes, types or places of tensors are not those that were written (CRC-64 "
+       "{:016x}, "
+       "expected {:016x}): {}",
+       name, found, *expected, advice);
+}
+
 }  // namespace
 }  // namespace hdf5
 
-TensorIndex read_hdf5_index(const std::string& path) {
+TensorIndex read_hdf5_index(const std::string& path, bool trust_index) {
   using namespace hdf5;
   QuietErrors quiet;
   TensorIndex index;
@@ -153,6 +193,7 @@ TensorIndex read_hdf5_index(const std::string& path) {
   add_datasets(file.get(), size, index);
   if (ours && exists(file.get(), kOddNames, where)) add_odd_names(file.get(), size, index);
   check_names(index);
+  prove(file.get(), ours, trust_index, index);
   check_same(index.files[0]);
   std::uint64_t stored = 0;
   for (const TensorMeta& tensor : index.tensors) stored += tensor.stored_bytes;
