@@ -29,6 +29,7 @@ class LoadJob {
 
   const TensorIndex& index() const { return index_; }
   const Layout& layout() const { return *layout_; }
+  Hardware& hardware() const { return *hardware_; }
 
   // Loads once by a strategy (not "auto"; see chosen_strategy). Collective.
   Loaded run(const std::string& strategy, VerifyMode verify, Watchdog& watchdog) const;

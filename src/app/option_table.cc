@@ -194,13 +194,32 @@ std::vector<OptionSpec> make_options() {
       {"table", kGenerate | kPlan, once, "FILE.tsv",
        "tensors to make or to plan for: name, dtype, shape on a line, tab-separated",
        set_text<&RunOptions::table>},
-      {"out", kGenerate | kImport, once, "CKPT", "the HDF5 file to write", set_text<&RunOptions::out>},
+      {"from", kSave, once, "CKPT", "load this checkpoint, then save what was loaded", set_text<&RunOptions::from>},
+      {"stage-in", kSave, once, "DIR",
+       "the folder of rank-00017.safetensors that load --stage-out left: node-local and from as many ranks, or shared",
+       set_text<&RunOptions::stage_in>},
+      {"chunk", kSave, once, "SIZE",
+       "store tensors in chunks of whole rows, at most so large (default: contiguous, or 4MiB with --compress)",
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.chunk = parse_bytes(values.front(), what);
+         if (options.chunk < 4 * kKiB || options.chunk >= kGiB)
+           fail(Status::usage, "{}: '{}' is not from 4KiB to below 1GiB", what, printable(values.front()));
+       }},
+      {"compress", kSave, once, "NAME",
+       "gzip or none; compressed chunks are written by all ranks together and read again before the rename "
+       "(default: none)",
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         if (values.front() != "gzip" && values.front() != "none")
+           fail(Status::usage, "{}: '{}' is not gzip or none", what, printable(values.front()));
+         options.compress = values.front();
+       }},
+      {"out", kGenerate | kImport | kSave, once, "CKPT", "the HDF5 file to write", set_text<&RunOptions::out>},
       {"seed", kGenerate, once, "N", fmt::format("seed of the values (default: {})", defaults.seed),
        set_number<&RunOptions::seed, 0>},
       {"scale", kGenerate, once, "K",
        fmt::format("divides every dimension above K by K, rounded up (default: {})", defaults.scale),
        set_number<&RunOptions::scale, 1>},
-      {"force", kGenerate | kImport, flag, nullptr, "replace an existing target",
+      {"force", kGenerate | kImport | kSave, flag, nullptr, "replace an existing target",
        set_flag<&RunOptions::force>},
       {"against", kVerify, once, "OTHER",
        "compare with this checkpoint, in any format, instead of with the stored checksums",
@@ -288,7 +307,9 @@ std::vector<OptionSpec> make_options() {
       {"cast", kCommon, once, "DTYPE",
        "bf16, fp16 or fp32: convert floating tensors (default: no conversion)", set_cast},
       {"verify", kCommon, once, "MODE",
-       "checksum: at the reader; shards: again on the final shards; none (default: checksum)", set_verify},
+       "checksum: at the reader; shards: again on the final shards, or of a save: what was written is read again before the "
+       "rename; none (default: checksum)",
+       set_verify},
       {"timeout", kCommon | kGenerate | kImport | kVerify, once, "TIME",
        fmt::format("longest silence inside a phase before the job is ended: s, ms, min, h (default: {}s)",
                    defaults.timeout_s),

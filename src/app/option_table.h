@@ -22,7 +22,7 @@ enum VerbSet : unsigned {
   kSave = 1u << 9,
   kExport = 1u << 10,
 };
-inline constexpr unsigned kCommon = kPlan | kLoad | kBench;
+inline constexpr unsigned kCommon = kPlan | kLoad | kBench | kSave;
 
 // How often an option may be given, and whether it takes a value.
 enum class Arity { flag, once, repeated };

@@ -20,7 +20,7 @@ struct RunOptions {
   std::string verb;
   // Positional and files.
   std::string checkpoint;  // CKPT, or SRC of import
-  std::string out;         // generate, import
+  std::string out;         // generate, import, save
   std::string against;     // verify
   std::string table;       // generate, plan
   std::string expect;
@@ -49,6 +49,11 @@ struct RunOptions {
   // generate
   std::uint64_t seed = 0;
   std::uint64_t scale = 1;
+  // save
+  std::string from;      // a checkpoint to load and save
+  std::string stage_in;  // or the folder of staged shards
+  std::uint64_t chunk = 0;
+  std::string compress = "none";
   // plan
   std::optional<std::uint64_t> ranks;
   std::uint64_t ranks_per_node = 1;

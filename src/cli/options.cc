@@ -202,6 +202,14 @@ void check_complete(const VerbSpec& verb, const GivenOptions& given, RunOptions&
       if (options.strategies.empty())
         options.strategies = {"slab", "rank0-broadcast", "rank0-full", "every-rank"};
       break;
+    case kSave:
+      require(verb, !options.from.empty() || !options.stage_in.empty(), "--from or --stage-in");
+      require(verb, !options.out.empty(), "--out");
+      if (!options.from.empty() && !options.stage_in.empty()) {
+        fail(Status::usage, "save: {} and {} are both given; give one of them", given.at("from").what,
+             given.at("stage-in").what);
+      }
+      break;
     default:
       require(verb, has_checkpoint, "CKPT");
   }

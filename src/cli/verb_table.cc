@@ -28,6 +28,12 @@ const std::vector<VerbSpec>& verb_table() {
        "and reports.",
        "mpirun -n 4 slabload load model.h5 --mesh dp_replicate=2,dp_shard=2 --layout hsdp --report "
        "load.json"},
+      {"save", kSave, true, true, "(--from CKPT | --stage-in DIR) --out CKPT [--mesh AXES] [--layout L]", nullptr,
+       "Writes what the ranks hold as one HDF5 checkpoint, in parallel: every element once, replicas share the\n"
+       "work, checksums on the way. What is held comes from a checkpoint (--from: loaded first) or from the\n"
+       "shards that load --stage-out left (--stage-in: of any number of ranks and any layout). The target is\n"
+       "replaced as a whole or not at all.",
+       "mpirun -n 4 slabload save --stage-in /local/shards --out model.h5 --force"},
       {"verify", kVerify, true, true, "CKPT [--against OTHER]", "CKPT",
        "Checks every tensor's checksum in parallel, or compares two checkpoints in any format.",
        "mpirun -n 4 slabload verify model.h5 --against model.safetensors.index.json"},
@@ -38,7 +44,6 @@ const std::vector<VerbSpec>& verb_table() {
       {"help", kHelp, true, false, "[VERB]", "VERB", "Prints the usage of a verb.", "slabload help load"},
       {"version", kVersionVerb, true, false, "", nullptr,
        "Prints the version of the program and of its libraries.", "slabload version"},
-      {"save", kSave, false, true, "", nullptr, "", ""},
       {"export", kExport, false, true, "", nullptr, "", ""},
   };
   return table;

@@ -17,6 +17,7 @@ Status run_version(bool speaks);
 Status run_generate(Session& session, const RunOptions& options);
 Status run_import(Session& session, const RunOptions& options);
 Status run_load(Session& session, const RunOptions& options);
+Status run_save(Session& session, const RunOptions& options);
 Status run_verify(Session& session, const RunOptions& options);
 Status run_bench(Session& session, const RunOptions& options);
 

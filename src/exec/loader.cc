@@ -187,7 +187,7 @@ void Loader::run_rounds(LoadRun& run, ReadPath& reads, FillPath& fills) {
         agreement.reach("read (waiting for all ranks)");
       }
       read_round(run, reads, agreement, r);
-      if (rounds[r].communicates || r % kMeetEvery == kMeetEvery - 1)
+      if (rounds[r].communicates || (run.plan.in_step && r % kMeetEvery == kMeetEvery - 1))
         agreement.reach("fill (waiting for all ranks to have read)");
       if (!agreement.failure) fills.start(rounds[r], r);
     }

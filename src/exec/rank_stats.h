@@ -16,6 +16,9 @@ struct RankStats {
   double copy_s = 0;  // packing, unpacking, conversion
   double fill_s = 0;  // waiting for other ranks' bytes
   double verify_s = 0;
+  double write_s = 0;   // a save: the time in the sink's writes
+  double create_s = 0;  // a save: the file made, its space reserved
+  double commit_s = 0;  // a save: synced, marked, renamed
   double total_s = 0;
   // From the timeline: how long copies or fills were under way, which with a device or a fabric that works by
   // itself is beside everything else, and the part of it during which this rank was reading.
@@ -25,6 +28,8 @@ struct RankStats {
 
   std::uint64_t read_bytes = 0;  // tensor bytes requested from the file system
   std::uint64_t read_requests = 0;
+  std::uint64_t write_bytes = 0;  // a save
+  std::uint64_t write_requests = 0;
   std::uint64_t copy_bytes = 0;
   std::uint64_t fill_bytes = 0;    // received from other ranks
   std::uint64_t verify_bytes = 0;  // bytes run through a checksum

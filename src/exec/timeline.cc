@@ -37,7 +37,7 @@ double total_s(const std::vector<Span>& spans) {
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, kPhaseCount> names{"open", "plan", "read", "copy", "fill", "verify"};
+  constexpr std::array<std::string_view, kPhaseCount> names{"open", "plan", "read", "copy", "fill", "verify", "write"};
   return names.at(number_of(phase));
 }
 

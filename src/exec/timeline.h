@@ -13,8 +13,8 @@
 
 namespace slabload {
 
-enum class Phase : std::uint8_t { open, plan, read, copy, fill, verify };
-inline constexpr std::size_t kPhaseCount = 6;
+enum class Phase : std::uint8_t { open, plan, read, copy, fill, verify, write };
+inline constexpr std::size_t kPhaseCount = 7;
 std::string_view phase_name(Phase phase);
 
 // In place of a tensor's number: a span of none, or of several.

@@ -109,6 +109,7 @@ struct LoadPlan {
       replicas;  // per tensor: the group of ranks with the same shard, -1 if there is no other
   std::vector<bool> rereads;  // per tensor: every replica reads its shard for itself; empty: none does
   bool every_rank_reads = false;  // each rank reads every byte (a baseline): checksums are each rank's own
+  bool in_step = true;  // every rank has the same number of rounds; not so where each reads for itself (plan_scan)
   std::vector<Round> rounds;
 };
 

@@ -75,6 +75,7 @@ void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& r
 LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t rank, std::uint64_t piece) {
   LoadPlan plan;
   plan.rank = rank;
+  plan.in_step = false;
   plan.shards.resize(index.tensors.size());
   for (const TensorMeta& tensor : index.tensors) plan.dtypes.push_back(tensor.dtype);
   for (const SharePart& part : byte_share(index, narrow<int>(rank), narrow<int>(ranks))) {

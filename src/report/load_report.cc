@@ -10,26 +10,6 @@
 namespace slabload {
 namespace {
 
-using Field = std::uint64_t RankStats::*;
-
-std::uint64_t sum(const std::vector<RankStats>& ranks, Field field) {
-  std::uint64_t total = 0;
-  for (const RankStats& rank : ranks) total += rank.*field;
-  return total;
-}
-
-std::uint64_t largest(const std::vector<RankStats>& ranks, Field field) {
-  std::uint64_t most = 0;
-  for (const RankStats& rank : ranks) most = std::max(most, rank.*field);
-  return most;
-}
-
-struct PhaseFields {
-  const char* name;
-  double RankStats::*seconds;
-  Field bytes;  // nullptr: the phase moves no tensor bytes
-};
-
 constexpr PhaseFields kPhases[] = {{"open", &RankStats::open_s, nullptr},
                                    {"plan", &RankStats::plan_s, nullptr},
                                    {"read", &RankStats::read_s, &RankStats::read_bytes},
@@ -44,12 +24,6 @@ double startup_s(const LoadReport& report) {
   return slowest;
 }
 
-double longest(const std::vector<RankStats>& ranks, double RankStats::*field) {
-  double most = 0;
-  for (const RankStats& rank : ranks) most = std::max(most, rank.*field);
-  return most;
-}
-
 std::uint64_t pinned_max(const std::vector<RankStats>& ranks) {
   std::uint64_t most = 0;
   for (const RankStats& rank : ranks) most = std::max(most, rank.ring_slots * rank.ring_slot_bytes);
@@ -62,23 +36,6 @@ std::string join(const std::vector<std::string>& parts) {
   return out.empty() ? "none" : out;
 }
 
-std::string table_row(const PhaseSummary& phase) {
-  std::string row = fmt::format("  {:<8} {:>10.4f} {:>10.4f} {:>10.4f}", phase.name, phase.min_s,
-                                phase.mean_s, phase.max_s);
-  if (phase.name == "open" || phase.name == "plan") {
-    return row + fmt::format(" {:>15} {:>15} {:>15} {:>9}\n", "-", "-", "-", "-");
-  }
-  std::string rate = phase.max_s > 0 && phase.bytes > 0
-                         ? fmt::format("{:.2f}", static_cast<double>(phase.bytes) / phase.max_s / 1e9)
-                         : "-";
-  return row +
-         fmt::format(" {:>15} {:>15} {:>15} {:>9}\n", phase.bytes, phase.bytes_min, phase.bytes_max, rate);
-}
-
-std::string figure_line(const char* name, const std::string& value) {
-  return fmt::format("# {:<28} {}\n", name, value);
-}
-
 std::string hidden_text(const LoadReport& report) {
   std::optional<RankShare> least = report.hidden_share_min();
   if (!least) return "-";
@@ -88,8 +45,8 @@ std::string hidden_text(const LoadReport& report) {
 
 // Nothing on the host. Each number is the largest of any rank.
 std::string device_lines(const LoadReport& report) {
-  std::uint64_t device = largest(report.per_rank, &RankStats::device_peak);
-  std::uint64_t fabric = largest(report.per_rank, &RankStats::fabric_bytes);
+  std::uint64_t device = largest_of(report.per_rank, &RankStats::device_peak);
+  std::uint64_t fabric = largest_of(report.per_rank, &RankStats::fabric_bytes);
   if (device == 0 && fabric == 0) return "";
   return figure_line("peak device memory per rank",
                      fmt::format("{} of shards and scratch, {} of the fabric besides", format_bytes(device),
@@ -100,13 +57,13 @@ std::string device_lines(const LoadReport& report) {
 }  // namespace
 
 std::uint64_t LoadReport::read_bytes() const {
-  return sum(per_rank, &RankStats::read_bytes);
+  return sum_of(per_rank, &RankStats::read_bytes);
 }
 std::uint64_t LoadReport::read_requests() const {
-  return sum(per_rank, &RankStats::read_requests);
+  return sum_of(per_rank, &RankStats::read_requests);
 }
 std::uint64_t LoadReport::fill_bytes() const {
-  return sum(per_rank, &RankStats::fill_bytes);
+  return sum_of(per_rank, &RankStats::fill_bytes);
 }
 
 double LoadReport::read_amplification() const {
@@ -115,31 +72,25 @@ double LoadReport::read_amplification() const {
 }
 
 double LoadReport::read_share_max_over_mean() const {
-  std::uint64_t total = read_bytes();
-  if (total == 0) return 1;
-  double mean = static_cast<double>(total) / static_cast<double>(per_rank.size());
-  return static_cast<double>(largest(per_rank, &RankStats::read_bytes)) / mean;
+  return max_over_mean(per_rank, &RankStats::read_bytes);
 }
 
 std::uint64_t LoadReport::staging_peak_max() const {
-  return largest(per_rank, &RankStats::staging_peak);
+  return largest_of(per_rank, &RankStats::staging_peak);
 }
 std::uint64_t LoadReport::shard_bytes_max() const {
-  return largest(per_rank, &RankStats::shard_bytes);
+  return largest_of(per_rank, &RankStats::shard_bytes);
 }
 std::uint64_t LoadReport::rss_peak_max() const {
-  return largest(per_rank, &RankStats::rss_peak);
+  return largest_of(per_rank, &RankStats::rss_peak);
 }
 
 std::uint64_t LoadReport::rss_peak_rank() const {
-  auto most = std::max_element(per_rank.begin(), per_rank.end(), [](const RankStats& a, const RankStats& b) {
-    return a.rss_peak < b.rss_peak;
-  });
-  return static_cast<std::uint64_t>(most - per_rank.begin());
+  return largest_rank(per_rank, &RankStats::rss_peak);
 }
 
 double LoadReport::total_s() const {
-  return longest(per_rank, &RankStats::total_s);
+  return longest_of(per_rank, &RankStats::total_s);
 }
 
 std::optional<double> LoadReport::hidden_share() const {
@@ -163,23 +114,7 @@ std::optional<RankShare> LoadReport::hidden_share_min() const {
 }
 
 std::vector<PhaseSummary> LoadReport::phases() const {
-  std::vector<PhaseSummary> out;
-  for (const PhaseFields& fields : kPhases) {
-    PhaseSummary phase;
-    phase.name = fields.name;
-    for (std::size_t i = 0; i < per_rank.size(); ++i) {
-      double seconds = per_rank[i].*fields.seconds;
-      std::uint64_t bytes = fields.bytes == nullptr ? 0 : per_rank[i].*fields.bytes;
-      phase.min_s = i == 0 ? seconds : std::min(phase.min_s, seconds);
-      phase.max_s = i == 0 ? seconds : std::max(phase.max_s, seconds);
-      phase.mean_s += seconds / static_cast<double>(per_rank.size());
-      phase.bytes += bytes;
-      phase.bytes_min = i == 0 ? bytes : std::min(phase.bytes_min, bytes);
-      phase.bytes_max = i == 0 ? bytes : std::max(phase.bytes_max, bytes);
-    }
-    out.push_back(std::move(phase));
-  }
-  return out;
+  return summarise_phases(per_rank, kPhases);
 }
 
 std::string to_text(const LoadReport& report) {
@@ -202,11 +137,7 @@ std::string to_text(const LoadReport& report) {
   for (const std::string& note : report.notes) head("note", printable(note));
 
   out += "#\n";
-  out += fmt::format("# {:<8} {:>10} {:>10} {:>10} {:>15} {:>15} {:>15} {:>9}\n", "phase", "min", "mean",
-                     "max", "bytes", "bytes min", "bytes max", "rate");
-  out += fmt::format("# {:<8} {:>10} {:>10} {:>10} {:>15} {:>15} {:>15} {:>9}\n", "", "(s)", "(s)", "(s)",
-                     "(B)", "(B)", "(B)", "(GB/s)");
-  for (const PhaseSummary& phase : report.phases()) out += table_row(phase);
+  out += phase_table(report.phases());
   out += "#\n";
 
   auto figure = [&](const char* name, const std::string& value) { out += figure_line(name, value); };
@@ -214,14 +145,14 @@ std::string to_text(const LoadReport& report) {
                                  report.selected_bytes, report.tensors));
   figure("start-up",
          fmt::format("{:.4f} s (open + plan, slowest rank); of plan, making memory present {:.4f} s",
-                     startup_s(report), longest(report.per_rank, &RankStats::memory_s)));
+                     startup_s(report), longest_of(report.per_rank, &RankStats::memory_s)));
   figure("read amplification", fmt::format("{:.3f}", report.read_amplification()));
   figure("read requests", fmt::format("{}", report.read_requests()));
   figure("largest read share / mean", fmt::format("{:.3f}", report.read_share_max_over_mean()));
   figure("rounds", fmt::format("{}", report.rounds));
   figure("copies and fills hidden", hidden_text(report));
   figure("waiting for slots and fills",
-         fmt::format("{:.4f} s (slowest rank)", longest(report.per_rank, &RankStats::wait_s)));
+         fmt::format("{:.4f} s (slowest rank)", longest_of(report.per_rank, &RankStats::wait_s)));
   if (report.slots > 0)
     figure("slots of the staging", fmt::format("{} of {}", report.slots, format_binary(report.slot_bytes)));
   figure("peak staging per rank", fmt::format("{} of {}", format_bytes(report.staging_peak_max()),
@@ -288,8 +219,8 @@ std::string to_json(const LoadReport& report) {
   json["rss_peak_rank"] = report.rss_peak_rank();
   json["rss_peak_bytes"] = Json::array();
   for (const RankStats& rank : report.per_rank) json["rss_peak_bytes"].push_back(rank.rss_peak);
-  json["device_peak_bytes_max"] = largest(report.per_rank, &RankStats::device_peak);
-  json["fabric_bytes_max"] = largest(report.per_rank, &RankStats::fabric_bytes);
+  json["device_peak_bytes_max"] = largest_of(report.per_rank, &RankStats::device_peak);
+  json["fabric_bytes_max"] = largest_of(report.per_rank, &RankStats::fabric_bytes);
   json["pinned_bytes_max"] = pinned_max(report.per_rank);
   json["staging_slots"] = report.slots;
   json["staging_slot_bytes"] = report.slot_bytes;
@@ -298,26 +229,17 @@ std::string to_json(const LoadReport& report) {
   json["hidden_share"] = hidden ? Json(*hidden) : Json(nullptr);
   json["hidden_share_min"] = least ? Json(least->share) : Json(nullptr);
   json["hidden_share_min_rank"] = least ? Json(least->rank) : Json(nullptr);
-  json["moving_s_max"] = longest(report.per_rank, &RankStats::moving_s);
-  json["hidden_s_max"] = longest(report.per_rank, &RankStats::hidden_s);
-  json["wait_s_max"] = longest(report.per_rank, &RankStats::wait_s);
+  json["moving_s_max"] = longest_of(report.per_rank, &RankStats::moving_s);
+  json["hidden_s_max"] = longest_of(report.per_rank, &RankStats::hidden_s);
+  json["wait_s_max"] = longest_of(report.per_rank, &RankStats::wait_s);
   json["total_s"] = report.total_s();
   // Unknown is null, not 0: a bound of zero seconds would be a claim.
   json["bound_s"] = report.bound_s > 0 ? Json(report.bound_s) : Json(nullptr);
   json["over_bound"] = report.bound_s > 0 ? Json(report.total_s() / report.bound_s) : Json(nullptr);
-  json["phases"] = Json::array();
-  for (const PhaseSummary& phase : report.phases()) {
-    json["phases"].push_back({{"name", phase.name},
-                              {"min_s", phase.min_s},
-                              {"mean_s", phase.mean_s},
-                              {"max_s", phase.max_s},
-                              {"bytes", phase.bytes},
-                              {"bytes_min", phase.bytes_min},
-                              {"bytes_max", phase.bytes_max}});
-  }
+  json["phases"] = phase_list(report.phases());
   json["startup_s"] = startup_s(report);
-  json["memory_s"] = longest(report.per_rank, &RankStats::memory_s);
-  json["datasets_opened"] = sum(report.per_rank, &RankStats::datasets_opened);
+  json["memory_s"] = longest_of(report.per_rank, &RankStats::memory_s);
+  json["datasets_opened"] = sum_of(report.per_rank, &RankStats::datasets_opened);
   json["notes"] = texts(report.notes);
   json["wrong_tensors"] = Json::array();
   for (const WrongTensor& wrong : report.wrong) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/rank_stats.h"
+#include "report/phase_table.h"
 
 namespace slabload {
 
@@ -14,12 +15,6 @@ struct WrongTensor {
   std::string name;
   std::uint64_t expected = 0;  // CRC-64/XZ
   std::uint64_t found = 0;
-};
-
-struct PhaseSummary {
-  std::string name;  // open plan read copy fill verify total
-  double min_s = 0, mean_s = 0, max_s = 0;
-  std::uint64_t bytes = 0, bytes_min = 0, bytes_max = 0;
 };
 
 // A share, 0 to 1, and whose it is.

@@ -45,6 +45,33 @@ class MemorySink final : public CheckpointSink {
     writes_.push_back({tensor, range.begin, range.end});
   }
 
+  void write_extent(std::size_t first, std::size_t last, std::uint64_t offset, std::uint64_t bytes,
+                    const void* data) override {
+    const auto* from = static_cast<const char*>(data);
+    std::vector<std::size_t> met;
+    for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
+      const TensorMeta& tensor = index_.tensors[t];
+      if (tensor.bytes() != 0 && tensor.offset < offset + bytes && offset < tensor.offset + tensor.bytes()) met.push_back(t);
+    }
+    std::sort(met.begin(), met.end(),
+              [&](std::size_t a, std::size_t b) { return index_.tensors[a].offset < index_.tensors[b].offset; });
+    if (met.empty() || met.front() != first || met.back() != last) broken("an extent of other tensors");
+    std::uint64_t at = offset;
+    for (std::size_t t : met) {
+      const TensorMeta& tensor = index_.tensors[t];
+      if (at < tensor.offset) broken("an extent with a gap");
+      const std::uint64_t end = std::min(offset + bytes, tensor.offset + tensor.bytes());
+      const std::uint64_t size = dtype_size(tensor.dtype);
+      if ((at - tensor.offset) % size != 0 || (end - tensor.offset) % size != 0) broken("an extent that cuts an element");
+      write(t, {(at - tensor.offset) / size, (end - tensor.offset) / size}, from + (at - offset));
+      at = end;
+    }
+    if (at != offset + bytes) broken("an extent beyond its tensors");
+    ++extents;
+  }
+  void write_together(std::size_t, const Box*, const void*) override { broken("nothing is written together here"); }
+  const TensorIndex& made() const override { return index_; }
+
   // Afterwards every rank holds the whole checkpoint.
   void commit(const std::vector<std::uint64_t>& crc64) override {
     if (state_ != State::created) broken("commit outside create and commit");
@@ -75,6 +102,7 @@ class MemorySink final : public CheckpointSink {
   const std::vector<std::uint64_t>& crc64() const { return crc64_; }
 
   int write_calls = 0;
+  int extents = 0;  // calls of write_extent
   std::uint64_t largest_write = 0;
 
  private:

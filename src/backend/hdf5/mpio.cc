@@ -49,13 +49,13 @@ bool has_romio_hints(hid_t file) {
 }  // namespace
 
 FileHandle open_mpio(const std::string& path, MPI_Comm comm,
-                     const std::vector<std::pair<std::string, std::string>>& hints) {
+                     const std::vector<std::pair<std::string, std::string>>& hints, MpioAccess access) {
   Where where{path};
   Info info;
   for (const auto& [key, value] : hints) SLABLOAD_MPI(MPI_Info_set, info.get(), key.c_str(), value.c_str());
   PropertyHandle fapl(SLABLOAD_HDF5(where, H5Pcreate, H5P_FILE_ACCESS));
   SLABLOAD_HDF5(where, H5Pset_fapl_mpio, fapl.get(), comm, info.get());
-  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, fapl.get()));
+  FileHandle file(H5Fopen(path.c_str(), access == MpioAccess::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR, fapl.get()));
   if (!file) fail_open(path);
   return file;
 }

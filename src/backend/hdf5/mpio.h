@@ -12,10 +12,13 @@
 
 namespace slabload::hdf5 {
 
-// Read-only; `hints` are MPI-IO info keys. Collective over comm. Throws Status::file; a failure of one rank
+enum class MpioAccess { read, write };
+
+// `hints` are MPI-IO info keys. Collective over comm. Throws Status::file; a failure of one rank
 // only may leave the others waiting, so check first that all ranks see the file.
 FileHandle open_mpio(const std::string& path, MPI_Comm comm,
-                     const std::vector<std::pair<std::string, std::string>>& hints);
+                     const std::vector<std::pair<std::string, std::string>>& hints,
+                     MpioAccess access = MpioAccess::read);
 
 // Reads `bytes` bytes (below 1 GiB) at `offset` of the file that HDF5 has open, through the same MPI-IO file. Returns the
 // reason if not all of them came, else nothing. Not collective.

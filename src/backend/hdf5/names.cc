@@ -9,18 +9,6 @@
 namespace slabload::hdf5 {
 namespace {
 
-bool is_path(std::string_view name) {
-  if (name.find('\0') != std::string_view::npos) return false;
-  if (name.substr(0, name.find('/')) == kGroup) return false;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    std::size_t end = std::min(name.find('/', begin), name.size());
-    std::string_view part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
-    begin = end + 1;
-  }
-  return true;
-}
-
 // True if a proper prefix of the name, up to a slash, is itself a tensor.
 bool lies_below(std::string_view name, const std::unordered_set<std::string_view>& tensors) {
   for (std::size_t slash = name.find('/'); slash != std::string_view::npos;
@@ -32,6 +20,18 @@ bool lies_below(std::string_view name, const std::unordered_set<std::string_view
 
 }  // namespace
 
+bool is_dataset_path(std::string_view name) {
+  if (name.find('\0') != std::string_view::npos) return false;
+  if (name.substr(0, name.find('/')) == kGroup) return false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    std::size_t end = std::min(name.find('/', begin), name.size());
+    std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 std::vector<std::string> dataset_paths(const TensorIndex& index) {
   std::unordered_set<std::string_view> names;
   for (const TensorMeta& tensor : index.tensors) {
@@ -42,7 +42,7 @@ std::vector<std::string> dataset_paths(const TensorIndex& index) {
   paths.reserve(index.tensors.size());
   std::size_t odd = 0;
   for (const TensorMeta& tensor : index.tensors) {
-    bool plain = is_path(tensor.name) && !lies_below(tensor.name, names);
+    bool plain = is_dataset_path(tensor.name) && !lies_below(tensor.name, names);
     paths.push_back(plain ? "/" + tensor.name : fmt::format("{}/{}", kOddNames, odd++));
   }
   return paths;

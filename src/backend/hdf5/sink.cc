@@ -7,16 +7,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
 #include "backend/hdf5/create.h"
+#include "backend/hdf5/open_file.h"
+#include "backend/hdf5/reader.h"
 #include "base/bytes.h"
+#include "base/crc64.h"
 #include "base/narrow.h"
+#include "plan/byte_share.h"
+#include "tensor/box_checksum.h"
 
 namespace slabload {
 namespace {
 
+constexpr std::uint64_t kRereadBytes = 8 * kMiB;
 constexpr std::uint64_t kPiece = kGiB;  // Linux moves less than 2 GiB in one call
 
 // A descriptor for the length of a scope.
@@ -83,6 +90,23 @@ std::uint64_t expected_bytes(const TensorIndex& index, const std::string& path) 
   return sum;
 }
 
+// What a file that is being written is called, behind its target's name.
+constexpr const char* kTemporary = ".slabload-tmp-";
+
+// What stands behind that in a name: "pid-number-host".
+struct TemporaryName {
+  long pid = 0;
+  std::string host;
+
+  explicit TemporaryName(const std::string& rest) {
+    int number = 0, host_at = 0;
+    if (std::sscanf(rest.c_str(), "%9ld-%9d-%n", &pid, &number, &host_at) == 2 && host_at > 0)
+      host = rest.substr(static_cast<std::size_t>(host_at));
+  }
+  // True if there is such a process, here.
+  bool runs() const { return pid > 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM); }
+};
+
 std::string folder_of(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -90,8 +114,13 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-Hdf5Sink::Hdf5Sink(std::string target, Control& control, bool replace_existing)
-    : target_(std::move(target)), control_(control), replace_existing_(replace_existing) {}
+Hdf5Sink::Hdf5Sink(std::string target, Control& control, bool replace_existing, Hdf5SinkOptions options,
+                   MPI_Comm comm)
+    : target_(std::move(target)),
+      control_(control),
+      replace_existing_(replace_existing),
+      options_(options),
+      comm_(comm) {}
 
 Hdf5Sink::~Hdf5Sink() {
   abandon();
@@ -105,13 +134,34 @@ void Hdf5Sink::refuse_existing() const {
     fail(Status::file, "file '{}': exists already; it was not replaced", printable(target_));
 }
 
+// What writers that were killed have left beside the target: named, not removed, since on another host one may still write.
+void Hdf5Sink::note_stale_files() {
+  const std::filesystem::path target(target_);
+  const std::string prefix = target.filename().string() + kTemporary;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(folder_of(target_), failed), end; !failed && it != end;
+       it.increment(failed)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    std::error_code no_size;
+    const std::uint64_t bytes = it->file_size(no_size);
+    const TemporaryName of(name.substr(prefix.size()));
+    if (of.host == control_.host() && of.runs()) continue;
+    notes_.push_back(fmt::format(
+        "WARNING: '{}' ({}) is left of a writer that {}; remove it", printable(it->path().string()),
+        no_size ? "?" : format_bytes(bytes),
+        of.host == control_.host() ? "was ended before it was done" : "ran on another host, if it has ended"));
+  }
+}
+
 std::string Hdf5Sink::create_temporary(const TensorIndex& index) {
   refuse_existing();
-  temporary_ = fmt::format("{}.slabload-tmp-{}", target_, getpid());
-  // A file of that name is from a process that is gone or on another host: leave it, take the next name.
+  note_stale_files();
+  // A file of such a name is from a process that is gone: leave it, take the next number.
   struct stat st {};
-  for (int i = 1; i < 1000 && lstat(temporary_.c_str(), &st) == 0; ++i) {
-    temporary_ = fmt::format("{}.slabload-tmp-{}-{}", target_, getpid(), i);
+  for (int i = 0; i < 1000; ++i) {
+    temporary_ = fmt::format("{}{}{}-{}-{}", target_, kTemporary, getpid(), i, control_.host());
+    if (lstat(temporary_.c_str(), &st) != 0) break;
   }
   int fd = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0)
@@ -120,11 +170,12 @@ std::string Hdf5Sink::create_temporary(const TensorIndex& index) {
   owner_ = true;
   // Before the library is asked: a file that it cannot close it keeps open for good, and crashes in
   // MPI_Finalize.
-  reserve(temporary_, expected_bytes(index, temporary_));
-  TensorIndex made = hdf5::create_file(temporary_, index);
-  reserve(temporary_, made.files[0].size);
+  if (options_.deflate == 0) reserve(temporary_, expected_bytes(index, temporary_));
+  hdf5::CreatedFile made = hdf5::create_file(temporary_, index, options_);
+  notes_.insert(notes_.end(), made.notes.begin(), made.notes.end());
+  reserve(temporary_, made.index.files[0].size);
   sync_path(temporary_, O_RDWR);
-  return to_bytes(made);
+  return to_bytes(made.index);
 }
 
 void Hdf5Sink::create(const TensorIndex& index) {
@@ -139,6 +190,11 @@ void Hdf5Sink::create(const TensorIndex& index) {
     if (fd_ < 0)
       fail(Status::file, "file '{}': cannot be opened: {}", printable(temporary_), errno_text(errno));
   });
+  const bool chunked = std::any_of(made_.tensors.begin(), made_.tensors.end(),
+                                   [](const TensorMeta& tensor) { return tensor.chunked(); });
+  if (!chunked) return;
+  if (comm_ == MPI_COMM_NULL) fail(Status::internal, "file '{}': chunks without a communicator", printable(target_));
+  together(control_, [&] { chunks_.emplace(temporary_, comm_); });
 }
 
 void Hdf5Sink::write(std::size_t tensor, FlatRange range, const void* data) {
@@ -149,20 +205,46 @@ void Hdf5Sink::write(std::size_t tensor, FlatRange range, const void* data) {
     fail(Status::internal, "file '{}': tensor '{}': elements [{}, {}) of {}", printable(temporary_),
          printable(meta.name), range.begin, range.end, meta.elements());
   }
-  std::uint64_t size = dtype_size(meta.dtype);
-  std::uint64_t offset = meta.offset + range.begin * size;
-  std::uint64_t left = range.size() * size;
+  if (collective(tensor)) fail(Status::internal, "tensor '{}' is written by all ranks together", printable(meta.name));
+  const std::uint64_t size = dtype_size(meta.dtype);
+  if (!meta.chunked()) return write_bytes(meta.offset + range.begin * size, range.size() * size, data, meta);
+  const auto* from = static_cast<const std::byte*>(data);
+  for (const Box& box : flat_boxes(meta.shape, range)) {
+    chunks_->write(meta, &box, from);
+    from += box.elements() * size;
+  }
+}
+
+void Hdf5Sink::write_extent(std::size_t first, std::size_t last, std::uint64_t offset, std::uint64_t bytes,
+                            const void* data) {
+  const TensorMeta& begin = made_.tensors.at(first);
+  const TensorMeta& end = made_.tensors.at(last);
+  if (begin.storage != StorageKind::contiguous || end.storage != StorageKind::contiguous || offset < begin.offset ||
+      offset + bytes > end.offset + end.bytes()) {
+    fail(Status::internal, "file '{}': bytes {} to {} are not those of tensors '{}' to '{}'", printable(temporary_), offset,
+         offset + bytes, printable(begin.name), printable(end.name));
+  }
+  write_bytes(offset, bytes, data, begin);
+}
+
+void Hdf5Sink::write_together(std::size_t tensor, const Box* box, const void* data) {
+  if (!collective(tensor)) fail(Status::internal, "tensor {} is written by each rank alone", tensor);
+  chunks_->write(made_.tensors.at(tensor), box, data);
+}
+
+// `tensor`: for the message.
+void Hdf5Sink::write_bytes(std::uint64_t offset, std::uint64_t bytes, const void* data, const TensorMeta& tensor) {
   const char* from = static_cast<const char*>(data);
-  while (left > 0) {
-    ssize_t done = pwrite(fd_, from, std::min(left, kPiece), narrow<off_t>(offset));
+  while (bytes > 0) {
+    ssize_t done = pwrite(fd_, from, std::min(bytes, kPiece), narrow<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
       fail(Status::file, "file '{}': tensor '{}': cannot write at byte {}: {}", printable(temporary_),
-           printable(meta.name), offset, done < 0 ? errno_text(errno) : "nothing was written");
+           printable(tensor.name), offset, done < 0 ? errno_text(errno) : "nothing was written");
     }
     from += done;
     offset += static_cast<std::uint64_t>(done);
-    left -= static_cast<std::uint64_t>(done);
+    bytes -= static_cast<std::uint64_t>(done);
   }
 }
 
@@ -179,16 +261,61 @@ void Hdf5Sink::rename_over_target() {
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail(Status::file, "{}: {}", text, errno_text(errno));
 }
 
-void Hdf5Sink::commit(const std::vector<std::uint64_t>& crc64) {
+void Hdf5Sink::sync_writes() {
+  if (chunks_) chunks_->close();
+  chunks_.reset();
+  int fd = std::exchange(fd_, -1);
+  if (fd < 0) fail(Status::internal, "file '{}': commit before create", printable(target_));
+  int failed = fsync(fd) == 0 ? 0 : errno;
+  // What is read again comes from the disk then, where the system can forget what it holds.
+  if (options_.reread) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  // Network file systems report late write errors here.
+  if (close(fd) != 0 && failed == 0) failed = errno;
+  if (failed != 0)
+    fail(Status::file, "file '{}': cannot be synced: {}", printable(temporary_), errno_text(failed));
+}
+
+// Each rank an even share of the tensors in question, whoever wrote them.
+void Hdf5Sink::reread(const std::vector<std::uint64_t>& crc64) {
+  TensorIndex index = made_;
+  std::vector<std::uint64_t> linear(index.tensors.size(), 0);
+  bool any = false;
+  for (TensorMeta& tensor : index.tensors) {
+    const bool wanted = options_.reread || tensor.filtered();
+    any |= wanted && tensor.bytes() != 0;
+    if (!wanted) tensor.shape = Shape{0};  // has no share
+  }
+  if (!any) return;
   together(control_, [&] {
-    int fd = std::exchange(fd_, -1);
-    if (fd < 0) fail(Status::internal, "file '{}': commit before create", printable(target_));
-    int failed = fsync(fd) == 0 ? 0 : errno;
-    // Network file systems report late write errors here.
-    if (close(fd) != 0 && failed == 0) failed = errno;
-    if (failed != 0)
-      fail(Status::file, "file '{}': cannot be synced: {}", printable(temporary_), errno_text(failed));
+    index.files[0] = hdf5::stat_file(temporary_);
+    Hdf5Storage storage(index);
+    std::vector<std::byte> buffer;
+    for (const SharePart& part : byte_share(index, control_.rank(), control_.ranks())) {
+      const TensorMeta& tensor = index.tensors[part.tensor];
+      const std::uint64_t size = dtype_size(tensor.dtype);
+      for_each_piece(part.range, piece_elements(tensor, kRereadBytes), [&](FlatRange piece) {
+        for (const Box& box : flat_boxes(tensor.shape, piece)) {
+          buffer.resize(box.elements() * size);
+          storage.read(tensor, box, buffer.data());
+          linear[part.tensor] ^= box_checksum(tensor.shape, box, dtype_size(tensor.dtype), buffer.data());
+        }
+      });
+    }
   });
+  control_.bit_xor(linear);
+  for (std::size_t t = 0; t < linear.size(); ++t) {
+    const TensorMeta& tensor = index.tensors[t];
+    if (tensor.bytes() == 0 || crc64_finish(linear[t], tensor.bytes()) == crc64[t]) continue;
+    fail_agreed(Status::wrong_data, fmt::format("file '{}': tensor '{}' was written, but reads back as something else (CRC-64 "
+                                                "{:016x}, written {:016x}); the target is as it was",
+                                                printable(temporary_), printable(tensor.name),
+                                                crc64_finish(linear[t], tensor.bytes()), crc64[t]));
+  }
+}
+
+void Hdf5Sink::commit(const std::vector<std::uint64_t>& crc64) {
+  together(control_, [&] { sync_writes(); });
+  reread(crc64);
   together(control_, [&] {
     if (control_.rank() != 0) return;
     hdf5::finish_file(temporary_, made_, crc64);
@@ -200,9 +327,17 @@ void Hdf5Sink::commit(const std::vector<std::uint64_t>& crc64) {
 }
 
 void Hdf5Sink::abandon() noexcept {
+  // Not closed: that would write to a file that is going, and after an error of the disk take the process with it.
+  if (chunks_) chunks_->abandon();
+  chunks_.reset();
   if (fd_ >= 0) close(std::exchange(fd_, -1));
   if (owner_) unlink(temporary_.c_str());
   owner_ = false;
+}
+
+void Hdf5Sink::abandon_alone() noexcept {
+  owner_ = owner_ || !temporary_.empty();
+  abandon();
 }
 
 }  // namespace slabload

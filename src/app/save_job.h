@@ -1,0 +1,50 @@
+// Shards on the ranks of a session become one checkpoint: planned, written, proved, renamed.
+#pragma once
+
+#include <memory>
+
+#include "app/hardware.h"
+#include "app/options.h"
+#include "app/session.h"
+#include "app/watchdog.h"
+#include "exec/saver.h"
+#include "layout/layout.h"
+#include "report/save_report.h"
+
+namespace slabload {
+
+// What is to be saved: tensor by tensor the shards that `layout` gives this rank, in memory of `device`.
+struct SaveSource {
+  TensorIndex index;   // names, shapes and final dtypes; of an HDF5 file, its attributes are kept
+  ShardSource shards;  // as SavePlanner lays them out, or each apart
+  std::shared_ptr<Device> device;
+  std::string name;  // for the report
+  double seconds = 0;  // what it took to get there
+};
+
+class SaveJob {
+ public:
+  // Keeps references.
+  SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware)
+      : session_(session), options_(options), layout_(layout), hardware_(hardware) {}
+
+  // What a save makes of the tensors of an index: little-endian, in the dtypes given.
+  static TensorIndex target_of(const TensorIndex& source, const std::vector<DType>& dtypes);
+
+  // Refuses (Status::usage) what no file has to be opened for: a plan that does not fit. Collective; agreed.
+  void check(const TensorIndex& target) const;
+
+  // Writes options.out. Collective; errors are agreed unless ranks write together. The target is what it was, or whole.
+  SaveReport run(const SaveSource& source, Watchdog& watchdog) const;
+
+ private:
+  PlanParams params() const;
+  void gather(SaveReport& report, const RankStats& stats) const;
+
+  Session& session_;
+  const RunOptions& options_;
+  const Layout& layout_;
+  Hardware& hardware_;
+};
+
+}  // namespace slabload
