@@ -6,6 +6,11 @@
 #include "base/narrow.h"
 
 namespace slabload::hdf5 {
+namespace {
+
+constexpr std::uint64_t kFlushEvery = 256;  // collective writes: of rounds of 64 MiB, a few megabytes of metadata
+
+}  // namespace
 
 ChunkWriter::ChunkWriter(std::string path, MPI_Comm comm) : path_(std::move(path)) {
   QuietErrors quiet;
@@ -51,6 +56,11 @@ void ChunkWriter::write(const TensorMeta& tensor, const Box* box, const void* da
   if (H5Dwrite(open.dataset.get(), open.type.get(), in_memory.get(), in_file.get(), how, data) < 0) {
     fail(Status::file, "file '{}': tensor '{}' {}: cannot be written: {}", printable(path_), printable(tensor.name),
          box == nullptr ? "(nothing)" : box->text(), innermost_error());
+  }
+  // Dirty metadata must not grow to where the library flushes by itself (see open_mpio).
+  if (tensor.filtered() && ++unflushed_ == kFlushEvery) {
+    unflushed_ = 0;
+    SLABLOAD_HDF5(where, H5Fflush, file_.get(), H5F_SCOPE_LOCAL);
   }
 }
 

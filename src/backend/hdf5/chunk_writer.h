@@ -40,6 +40,7 @@ class ChunkWriter {
   std::string path_;
   FileHandle file_;
   PropertyHandle together_;
+  std::uint64_t unflushed_ = 0;  // collective writes since the last flush
   std::unordered_map<std::string, OpenDataset> datasets_;
 };
 

@@ -55,6 +55,15 @@ FileHandle open_mpio(const std::string& path, MPI_Comm comm,
   for (const auto& [key, value] : hints) SLABLOAD_MPI(MPI_Info_set, info.get(), key.c_str(), value.c_str());
   PropertyHandle fapl(SLABLOAD_HDF5(where, H5Pcreate, H5P_FILE_ACCESS));
   SLABLOAD_HDF5(where, H5Pset_fapl_mpio, fapl.get(), comm, info.get());
+  if (access == MpioAccess::write) {
+    // The library's ranks meet whenever so much metadata is dirty, but count it differently where only some have chunks in a
+    // collective write, and then wait for each other for ever (seen with 1.10.8). The most that it takes; flushes come before.
+    H5AC_cache_config_t cache;
+    cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+    SLABLOAD_HDF5(where, H5Pget_mdc_config, fapl.get(), &cache);
+    cache.dirty_bytes_threshold = 32 << 20;
+    SLABLOAD_HDF5(where, H5Pset_mdc_config, fapl.get(), &cache);
+  }
   FileHandle file(H5Fopen(path.c_str(), access == MpioAccess::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR, fapl.get()));
   if (!file) fail_open(path);
   return file;
