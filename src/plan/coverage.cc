@@ -36,6 +36,8 @@ void Coverage::add(const Box& box) {
   if (!box.empty()) sum_ = reduce(sum_ + signature(box));
 }
 
+void Coverage::add(const Coverage& other) { sum_ = reduce(sum_ + other.sum_); }
+
 bool Coverage::is_exactly(const Box& whole, std::uint64_t times) const {
   std::uint64_t wanted = whole.empty() ? 0 : multiply(signature(whole), times % kPrime);
   return sum_ == wanted;

@@ -16,6 +16,7 @@ namespace slabload {
 class Coverage {
  public:
   void add(const Box& box);
+  void add(const Coverage& other);
   // True if the boxes added so far cover `whole` exactly once and nothing else. Empty boxes do not count.
   bool is_exactly(const Box& whole) const { return is_exactly(whole, 1); }
   // The same for covering every element `times` times.

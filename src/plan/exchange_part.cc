@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/narrow.h"
+#include "layout/block_index.h"
 
 namespace slabload {
 namespace {
@@ -15,11 +16,18 @@ bool worth_aligning(std::uint64_t window_bytes, std::uint64_t ranks, const PlanP
   return params.align != 0 && window_bytes / ranks / stripes >= params.align;
 }
 
-// A block of a shard of many, by its box; blocks lie in the order of their elements.
-const ShardBlock* find_block(const std::vector<ShardBlock>& blocks, const Box& box) {
-  auto found = std::lower_bound(blocks.begin(), blocks.end(), box.start,
-                                [](const ShardBlock& block, const Dims& start) { return block.box.start < start; });
-  return found != blocks.end() && found->box == box ? &*found : nullptr;
+// True if a cell has several owners, one of whom gets its pieces first.
+bool is_headed(const PlanTensor& tensor) { return tensor.sharded && tensor.replicas > 1; }
+
+FillItem broadcast_of(std::uint32_t tensor, std::uint64_t size, FlatRange range, const LoadPlan& plan) {
+  FillItem fill;
+  fill.kind = FillItem::Kind::broadcast;
+  fill.tensor = tensor;
+  fill.group = narrow<std::uint32_t>(plan.replicas[tensor]);
+  fill.at = {Space::shard, plan.shards[tensor].offset + range.begin * size};
+  fill.bytes = range.size() * size;
+  fill.range = range;
+  return fill;
 }
 
 }  // namespace
@@ -99,19 +107,54 @@ void ExchangePart::add(std::uint32_t t) {
     }
     low = std::max<std::uint64_t>(low, 1);  // one grain always fits an empty window: the budget was checked
     const std::uint64_t count = count_of(low);
-    open_.segments.push_back({t, {e, e + count}, open_.bytes});
+    open_.segments.push_back({t, {e, e + count}, open_.bytes, segments_++});
+    open_.headed += is_headed(tensor) ? 1 : 0;
     open_.bytes += count * tensor.source_size;
     need_ = need_.with(tensor, count);
-    e += count;
-    if (e < tensor.elements) close();
+    e += count;  // what is left of the tensor begins another segment, of the next window if this one is full
   }
 }
 
 void ExchangePart::close() {
   if (open_.segments.empty()) return;
+  // Heads pass on what came in a round that has certainly ended.
+  rounds_ = std::max(rounds_, windows_.size() + 1 + (open_.headed == 0 ? 0 : context_.split.rounds));
   windows_.push_back(std::move(open_));
   open_ = {};
   need_ = {};
+}
+
+const ExchangePart::Window* ExchangePart::shared_in(std::size_t round) const {
+  if (round < context_.split.rounds || round - context_.split.rounds >= windows_.size()) return nullptr;
+  const Window& window = windows_[round - context_.split.rounds];
+  return window.headed == 0 ? nullptr : &window;
+}
+
+bool ExchangePart::communicates(std::size_t round) const {
+  return context_.ranks > 1 && (round < windows_.size() || shared_in(round) != nullptr);
+}
+
+std::size_t ExchangePart::fills(std::size_t round) const {
+  std::size_t count = 0;
+  if (const Window* shared = shared_in(round)) count += shared->headed;
+  if (round >= windows_.size() || context_.ranks == 1) return count;
+  const Window& window = windows_[round];
+  std::uint64_t whole = 0;  // bytes that all ranks own
+  for (const Segment& segment : window.segments) {
+    const PlanTensor& tensor = context_.tensors[segment.tensor];
+    if (!tensor.sharded) whole += segment.range.size() * tensor.source_size;
+  }
+  if (whole != 0) count += scale(context_.ranks, whole, window.bytes) + window.segments.size();
+  return count;
+}
+
+std::uint64_t ExchangePart::head_of(const Segment& segment, std::uint64_t owner) const {
+  const PlanTensor& tensor = context_.tensors[segment.tensor];
+  if (!is_headed(tensor)) return owner;
+  const Mesh& mesh = context_.layout.mesh();
+  const RankGroup owners = RankGroup::along(mesh, tensor.mask, owner);
+  // In turns, and other cells begin with other owners.
+  return owners[ReaderOrder(owners, context_.params.nodes).member(segment.number + group_index(mesh, tensor.mask, owner))];
 }
 
 bool ExchangePart::aligned(const Window& window) const {
@@ -119,6 +162,7 @@ bool ExchangePart::aligned(const Window& window) const {
 }
 
 void ExchangePart::append_steps(std::size_t round, std::vector<ReadStep>& steps) const {
+  if (round >= windows_.size()) return;
   const bool cut_anywhere = aligned(windows_[round]);
   for (const Segment& segment : windows_[round].segments) {
     const PlanTensor& tensor = context_.tensors[segment.tensor];
@@ -135,23 +179,25 @@ bool ExchangePart::cuts_at_stripes(const Segment& segment, const Window& window)
          context_.params.align % size == 0;
 }
 
-FlatRange ExchangePart::share_of(const Segment& segment, const Window& window, std::uint64_t reader) const {
+std::uint64_t ExchangePart::cut(const Segment& segment, const Window& window, std::uint64_t i) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const std::uint64_t size = tensor.source_size;
   const std::uint64_t bytes = segment.range.size() * size;
-  const std::uint64_t offset = context_.index.tensors[segment.tensor].offset;
-  const std::uint64_t align = context_.params.align;
-  const bool stripes = cuts_at_stripes(segment, window);
-  auto cut = [&](std::uint64_t i) {
-    const std::uint64_t at = scale(window.bytes, i, context_.ranks);
-    if (at <= segment.window_offset) return segment.range.begin;
-    if (at >= segment.window_offset + bytes) return segment.range.end;
-    const std::uint64_t element = segment.range.begin + (at - segment.window_offset) / size;
-    std::uint64_t down = element / tensor.grain * tensor.grain;
-    if (stripes) down = (std::max(offset, (offset + element * size) / align * align) - offset) / size;
-    return std::max(segment.range.begin, down);
-  };
-  return {cut(reader), cut(reader + 1)};
+  const std::uint64_t at = scale(window.bytes, i, context_.ranks);
+  if (at <= segment.window_offset) return segment.range.begin;
+  if (at >= segment.window_offset + bytes) return segment.range.end;
+  const std::uint64_t element = segment.range.begin + (at - segment.window_offset) / size;
+  std::uint64_t down = element / tensor.grain * tensor.grain;
+  if (cuts_at_stripes(segment, window)) {
+    const std::uint64_t offset = context_.index.tensors[segment.tensor].offset;
+    const std::uint64_t align = context_.params.align;
+    down = (std::max(offset, (offset + element * size) / align * align) - offset) / size;
+  }
+  return std::max(segment.range.begin, down);
+}
+
+FlatRange ExchangePart::share_of(const Segment& segment, const Window& window, std::uint64_t reader) const {
+  return {cut(segment, window, reader), cut(segment, window, reader + 1)};
 }
 
 std::uint64_t ExchangePart::reader_of(const Segment& segment, const Window& window, std::uint64_t element) const {
@@ -182,24 +228,25 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
   for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
     if (tensor.layout.dims[axis] == -1) self[axis] = 0;
   }
+  const bool head = head_of(segment, plan.rank) == plan.rank;  // of its own cell
+  const BlockIndex blocks(own);
   for (Box& box : flat_boxes(meta.shape, share_of(segment, window, plan.rank))) {
     std::optional<Place> in_place;
-    for_each_block(own.box, own.blocks, [&](const Box& part, const Box& frame, std::uint64_t before) {
-      if (in_place || !(intersect(box, part) == box)) return;
+    blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
+      if (!head || in_place || !(intersect(box, part) == box)) return;
       if (auto position = run_position(box, frame))
         in_place = Place{Space::shard, own.offset + (before + *position) * size};
     });
     Place place = in_place.value_or(Place{Space::stage, out.stage_bytes});
     if (!in_place) out.stage_bytes += box.elements() * size;
-    for_each_shard(meta.shape, mesh, tensor.layout, box, [&](const Dims& coordinate, const Box& part) {
-      const Box piece = intersect(box, part);
-      const bool to_self = coordinate == self;
+    for_each_shard(meta.shape, mesh, tensor.layout, box, [&](const Dims& coordinate, const Box& piece) {
+      const bool to_self = head && coordinate == self;
       if (to_self && !in_place) {
-        const ShardBlock* block = own.blocks.empty() ? nullptr : find_block(own.blocks, part);
-        const Place to{Space::shard, own.offset + (block == nullptr ? 0 : block->offset * size)};
-        out.unpacks.push_back({segment.tensor, piece, place, box, to, block == nullptr ? own.box : block->frame});
+        blocks.for_each(piece, [&](const Box&, const Box& frame, std::uint64_t before) {
+          out.unpacks.push_back({segment.tensor, piece, place, box, {Space::shard, own.offset + before * size}, frame});
+        });
       }
-      if (to_self && tensor.replicas == 1) return;
+      if (to_self) return;
       FillItem send;
       send.kind = FillItem::Kind::send;
       send.tensor = segment.tensor;
@@ -212,13 +259,8 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
         out.stage_bytes += send.bytes;
         out.packs.push_back({segment.tensor, piece, place, box, send.at, piece});
       }
-      const RankGroup owners = RankGroup::along(mesh, tensor.mask, mesh.rank_of(coordinate));
-      for (std::uint64_t i = 0; i < tensor.replicas; ++i) {
-        const std::uint64_t rank = owners[i];
-        if (rank == plan.rank) continue;
-        send.peer = narrow<std::uint32_t>(rank);
-        out.fills.push_back(send);
-      }
+      send.peer = narrow<std::uint32_t>(head_of(segment, mesh.rank_of(coordinate)));
+      out.fills.push_back(std::move(send));
     });
     append_read(context_, segment.tensor, step, std::move(box), place, plan, out);
   }
@@ -228,28 +270,26 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
   const ShardPlace& own = plan.shards[segment.tensor];
-  if (own.bytes == 0) return;
+  if (own.bytes == 0 || head_of(segment, plan.rank) != plan.rank) return;
   const std::uint64_t size = tensor.final_size;
   // Readers whose share can meet this shard: from its first to its last element in the flattened tensor. From one
   // share's end to the next, so that only readers that have something are visited, however many ranks there are.
-  FlatRange hull{UINT64_MAX, 0};
-  for_each_block(own.box, own.blocks, [&](const Box& part, const Box&, std::uint64_t) {
-    Dims last = part.start;
-    for (std::size_t d = 0; d < last.size(); ++d) last[d] += part.extent[d] - 1;
-    hull.begin = std::min(hull.begin, flat_index(meta.shape, part.start));
-    hull.end = std::max(hull.end, flat_index(meta.shape, last) + 1);
-  });
-  hull = {std::max(segment.range.begin, hull.begin), std::min(segment.range.end, hull.end)};
+  const Box& front = own.blocks.empty() ? own.box : own.blocks.front().box;
+  const Box& back = own.blocks.empty() ? own.box : own.blocks.back().box;
+  Dims last = back.start;
+  for (std::size_t d = 0; d < last.size(); ++d) last[d] += back.extent[d] - 1;
+  const FlatRange hull{std::max(segment.range.begin, flat_index(meta.shape, front.start)),
+                       std::min(segment.range.end, flat_index(meta.shape, last) + 1)};
   if (hull.empty()) return;
+  const BlockIndex blocks(own);
   for (std::uint64_t element = hull.begin; element < hull.end;) {
     const std::uint64_t reader = reader_of(segment, window, element);
     const FlatRange share = share_of(segment, window, reader);
     element = share.end;
     if (reader == plan.rank) continue;
     for (const Box& box : flat_boxes(meta.shape, share)) {
-      for_each_block(own.box, own.blocks, [&](const Box& part, const Box& frame, std::uint64_t before) {
+      blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
         const Box piece = intersect(box, part);
-        if (piece.empty()) return;
         FillItem receive;
         receive.kind = FillItem::Kind::receive;
         receive.tensor = segment.tensor;
@@ -270,11 +310,54 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
   }
 }
 
+// What all ranks own: every reader has its share in place already.
+void ExchangePart::append_broadcasts(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const {
+  const std::uint64_t size = context_.tensors[segment.tensor].final_size;
+  std::uint64_t reader = reader_of(segment, window, segment.range.begin);
+  for (std::uint64_t element = segment.range.begin; element < segment.range.end; ++reader) {
+    std::uint64_t end = cut(segment, window, reader + 1);
+    if (end == element) {  // there may be far more ranks than units
+      reader = reader_of(segment, window, element);
+      end = cut(segment, window, reader + 1);
+    }
+    FillItem& fill = out.fills.emplace_back(broadcast_of(segment.tensor, size, {element, end}, plan));
+    fill.peer = narrow<std::uint32_t>(reader);
+    element = end;
+  }
+}
+
+// The head of this rank's cell passes on the segment's part of it: one stretch, since a shard has its elements in the
+// tensor's order.
+void ExchangePart::append_shared(const Segment& segment, LoadPlan& plan, Round& out) const {
+  const ShardPlace& own = plan.shards[segment.tensor];
+  const Shape& shape = context_.index.tensors[segment.tensor].shape;
+  FlatRange range;
+  for_each_block(own.box, own.blocks, [&](const Box& box, const Box&, std::uint64_t) {
+    range.begin += elements_before(shape, box, segment.range.begin);
+    range.end += elements_before(shape, box, segment.range.end);
+  });
+  if (range.empty()) return;
+  FillItem fill = broadcast_of(segment.tensor, context_.tensors[segment.tensor].final_size, range, plan);
+  fill.peer = narrow<std::uint32_t>(plan.groups[fill.group].find(head_of(segment, plan.rank)).value());
+  out.fills.push_back(std::move(fill));
+}
+
 void ExchangePart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
-  const Window& window = windows_[round];
-  for (const Segment& segment : window.segments) {
-    append_reads(segment, window, first_step++, plan, out);
-    append_receives(segment, window, plan, out);
+  if (round < windows_.size()) {
+    const Window& window = windows_[round];
+    for (const Segment& segment : window.segments) {
+      append_reads(segment, window, first_step++, plan, out);
+      if (context_.tensors[segment.tensor].sharded) {
+        append_receives(segment, window, plan, out);
+      } else if (context_.ranks > 1) {
+        append_broadcasts(segment, window, plan, out);
+      }
+    }
+  }
+  if (const Window* shared = shared_in(round)) {
+    for (const Segment& segment : shared->segments) {
+      if (is_headed(context_.tensors[segment.tensor])) append_shared(segment, plan, out);
+    }
   }
 }
 
