@@ -221,6 +221,8 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
                                 Round& out) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
+  const FlatRange share = share_of(segment, window, plan.rank);
+  if (share.empty()) return;
   const Mesh& mesh = context_.layout.mesh();
   const ShardPlace& own = plan.shards[segment.tensor];
   const std::uint64_t size = tensor.final_size;
@@ -230,7 +232,7 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
   }
   const bool head = head_of(segment, plan.rank) == plan.rank;  // of its own cell
   const BlockIndex blocks(own);
-  for (Box& box : flat_boxes(meta.shape, share_of(segment, window, plan.rank))) {
+  for (Box& box : flat_boxes(meta.shape, share)) {
     std::optional<Place> in_place;
     blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
       if (!head || in_place || !(intersect(box, part) == box)) return;

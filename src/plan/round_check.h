@@ -36,6 +36,8 @@ class Validator::RoundCheck {
   void for_each_met(std::uint32_t t, const Box& box, Visit&& visit) {
     const ShardPlace& shard = plan_.shards[t];
     if (shard.blocks.empty()) return for_each_block(shard.box, shard.blocks, visit);
+    const std::size_t ndim = shard.blocks.front().box.ndim();
+    if (box.start.size() != ndim || box.extent.size() != ndim) return;
     v_.blocks_.try_emplace(t, shard).first->second.for_each(box, visit);
   }
   // Something that lands in the shard must land where its elements belong.
