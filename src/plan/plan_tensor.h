@@ -44,6 +44,8 @@ struct PlanTensor {
   std::uint64_t piece = 0;  // direct: elements of the cell that one round's items cover
 
   std::uint64_t widest() const { return source_size > final_size ? source_size : final_size; }
+  // True if a cell has several owners but not all ranks: one of them, its head, gets what comes by exchange.
+  bool headed() const { return sharded && replicas > 1; }
   std::uint64_t stored_bytes() const { return elements * source_size; }
 };
 
