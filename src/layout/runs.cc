@@ -78,28 +78,46 @@ void append_part_lengths(std::uint64_t length, std::uint64_t factor, std::uint64
   }
 }
 
-std::vector<std::uint64_t> parts_that_meet(const Runs& runs, std::uint64_t factor, std::uint64_t parts,
-                                           std::uint64_t begin, std::uint64_t end) {
-  std::vector<std::uint64_t> out;
-  const std::uint64_t length = length_of(runs);
+RunsWithin runs_within(std::uint64_t length, std::uint64_t begin, std::uint64_t end) {
+  end = std::min(length, end);
+  RunsWithin out{{}, length, begin};
+  if (begin < end) out.runs.push_back({begin, end - begin});
+  return out;
+}
+
+RunsWithin split(const RunsWithin& list, std::uint64_t factor, std::uint64_t parts, std::uint64_t part) {
+  RunsWithin out;
+  if (list.length == 0) return out;
+  const std::uint64_t length = list.length;
   const std::uint64_t chunk = factor == 0 ? length : ceil_div(length, factor);
-  std::uint64_t at = 0;
-  for (const Run& run : runs) {
-    std::uint64_t from = std::max(begin, run.start);
-    std::uint64_t to = std::min(end, run.start + run.extent);
-    if (from < to) {
-      std::uint64_t first = at + (from - run.start);
-      std::uint64_t last = at + (to - 1 - run.start);
-      for (std::uint64_t c = first / chunk; c <= last / chunk; ++c) {
-        std::uint64_t step = ceil_div(std::min(chunk, length - c * chunk), parts);
-        std::uint64_t low = std::max(first, c * chunk) - c * chunk;
-        std::uint64_t high = std::min(last, c * chunk + chunk - 1) - c * chunk;
-        for (std::uint64_t part = low / step; part <= high / step; ++part) {
-          if (out.empty() || out.back() != part) out.push_back(part);
-        }
-      }
+  const std::uint64_t of_full = torch_chunk({0, chunk}, parts, part).extent;
+  out.length = length / chunk * of_full + torch_chunk({0, length % chunk}, parts, part).extent;
+  const std::uint64_t begin = list.before, end = begin + length_of(list.runs);  // positions in the list
+  Slicer slicer(list.runs);
+  for (std::uint64_t c = begin / chunk; c * chunk < end; ++c) {
+    const ChunkSpan span = torch_chunk({c * chunk, std::min(chunk, length - c * chunk)}, parts, part);
+    const std::uint64_t from = std::max(begin, span.start), to = std::min(end, span.start + span.extent);
+    if (from >= to) continue;
+    if (out.runs.empty()) out.before = c * of_full + (from - span.start);
+    slicer.append(from - begin, to - begin, out.runs);
+  }
+  return out;
+}
+
+std::vector<std::uint64_t> parts_that_meet(const RunsWithin& list, std::uint64_t factor, std::uint64_t parts) {
+  std::vector<std::uint64_t> out;
+  if (list.runs.empty()) return out;
+  const std::uint64_t chunk = factor == 0 ? list.length : ceil_div(list.length, factor);
+  const std::uint64_t begin = list.before, end = begin + length_of(list.runs);
+  for (std::uint64_t c = begin / chunk; c * chunk < end; ++c) {
+    const std::uint64_t step = ceil_div(std::min(chunk, list.length - c * chunk), parts);
+    const std::uint64_t low = std::max(begin, c * chunk) - c * chunk;
+    const std::uint64_t high = std::min(end, c * chunk + chunk) - 1 - c * chunk;
+    for (std::uint64_t part = low / step; part <= high / step; ++part) out.push_back(part);
+    if (out.size() >= 2 * parts) {  // no more than the parts there are
+      std::sort(out.begin(), out.end());
+      out.erase(std::unique(out.begin(), out.end()), out.end());
     }
-    at += run.extent;
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());

@@ -243,7 +243,7 @@ struct ShardWalk {
   // Plain layouts: a shard is one box.
   void descend(std::size_t i, const Box& box) {
     if (i == cuts.size()) {
-      if (!intersect(box, within).empty()) visit(coordinate, box);
+      if (const Box met = intersect(box, within); !met.empty()) visit(coordinate, met);
       return;
     }
     std::size_t axis = cuts[i];
@@ -265,25 +265,19 @@ struct ShardWalk {
     coordinate[axis] = 0;
   }
 
-  void descend(std::size_t i, const RunLists& runs) {
+  void descend(std::size_t i, const boost::container::small_vector<RunsWithin, 4>& lists) {
     if (i == cuts.size()) {
-      RunLists met(runs.size());
-      for (std::size_t d = 0; d < runs.size(); ++d) {
-        std::copy_if(runs[d].begin(), runs[d].end(), std::back_inserter(met[d]), [&](const Run& run) {
-          return run.start < within.start[d] + within.extent[d] && within.start[d] < run.start + run.extent;
-        });
-      }
-      if (is_empty(met)) return;
-      for_each_combination(met, [&](const auto& which) { visit(coordinate, box_of(met, which)); });
+      RunLists runs;
+      for (const RunsWithin& list : lists) runs.push_back(list.runs);
+      for_each_combination(runs, [&](const auto& which) { visit(coordinate, box_of(runs, which)); });
       return;
     }
     std::size_t axis = cuts[i];
     auto d = static_cast<std::size_t>(layout.dims[axis]);
     std::uint64_t parts = mesh.axis(axis).size;
-    for (std::uint64_t part : parts_that_meet(runs[d], layout.factors[axis], parts, within.start[d],
-                                              within.start[d] + within.extent[d])) {
-      RunLists inner = runs;
-      inner[d] = split(runs[d], layout.factors[axis], parts, part);
+    for (std::uint64_t part : parts_that_meet(lists[d], layout.factors[axis], parts)) {
+      auto inner = lists;
+      inner[d] = split(lists[d], layout.factors[axis], parts, part);
       coordinate[axis] = part;
       descend(i + 1, inner);
     }
@@ -301,7 +295,7 @@ struct ShardWalk {
       const FlatRange range = flat_part(layout, shape.elements(), parts, part);
       coordinate[axis] = part;
       for (const Box& box : flat_boxes(shape, range)) {
-        if (!intersect(box, within).empty()) visit(coordinate, box);
+        if (const Box met = intersect(box, within); !met.empty()) visit(coordinate, met);
       }
       at = range.end < shape.elements() ? next_in(shape, within, range.end) : std::nullopt;
     }
@@ -318,7 +312,10 @@ void for_each_shard(const Shape& shape, const Mesh& mesh, const TensorLayout& la
   if (layout.flat()) return walk.flat(shape);
   for_each_cut(mesh, layout, [&](std::size_t axis) { walk.cuts.push_back(axis); });
   if (plain(layout)) return walk.descend(0, whole_box(shape));
-  walk.descend(0, whole_runs(shape));
+  boost::container::small_vector<RunsWithin, 4> lists;
+  for (std::size_t d = 0; d < shape.ndim(); ++d)
+    lists.push_back(runs_within(shape[d], within.start[d], within.start[d] + within.extent[d]));
+  walk.descend(0, lists);
 }
 
 }  // namespace slabload

@@ -80,9 +80,9 @@ void for_each_dense_part(const Box& box, const std::vector<ShardBlock>& blocks, 
 // has bit i set where axis i replicates and has more than one rank.
 std::uint32_t replica_mask(const Mesh& mesh, const TensorLayout& layout);
 
-// Calls visit(coordinate-of-a-representative, block's box) for every block of every distinct shard that meets
-// `within`; replicas are visited once, with coordinate 0 on the replicated axes; the blocks of one shard come
-// in its order. Costs what it visits, not the number of ranks.
+// Calls visit(coordinate-of-a-representative, box) for what every block of every distinct shard has of
+// `within`, if that is not empty; replicas are visited once, with coordinate 0 on the replicated axes; the blocks of one
+// shard come in its order. Costs what it visits, not the number of ranks nor of blocks.
 void for_each_shard(const Shape& shape, const Mesh& mesh, const TensorLayout& layout, const Box& within,
                     const std::function<void(const Dims&, const Box&)>& visit);
 

@@ -21,6 +21,7 @@ BaselinePlanner::BaselinePlanner(const TensorIndex& index, const Layout& layout,
     : index_(index), layout_(layout), params_(params) {
   resolved_ = layout_.resolve(index_);
   table_.emplace(index_, layout_.mesh(), resolved_);
+  for (const TensorLayout& tensor : resolved_) masks_.push_back(replica_mask(layout_.mesh(), tensor));
   for (const TensorMeta& tensor : index_.tensors) dtypes_.push_back(final_dtype(tensor, params_.cast));
 }
 
@@ -39,7 +40,7 @@ LoadPlan BaselinePlanner::plan(std::uint64_t rank) const {
   plan.rounds_at_once = 1;
   plan.shards = place_shards(*table_, dtypes_, rank, &plan.shard_bytes);
   plan.groups.push_back(RankGroup::all(layout_.mesh().ranks()));
-  add_replica_groups(layout_, resolved_, plan);
+  add_replica_groups(layout_.mesh(), masks_, plan);
   plan.every_rank_reads = everyone;
 
   Round all_reads;  // rank0-full: everything is read before anything is sent

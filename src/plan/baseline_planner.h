@@ -19,6 +19,7 @@ class BaselinePlanner final : public Planner {
   const Layout& layout_;
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
+  std::vector<std::uint32_t> masks_;  // per tensor: its replicated axes
   std::optional<ShardTable> table_;
   std::vector<DType> dtypes_;
 };

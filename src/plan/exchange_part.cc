@@ -3,19 +3,12 @@
 #include <algorithm>
 
 #include "base/narrow.h"
+#include "layout/block_index.h"
 
 namespace slabload {
 namespace {
 
-constexpr std::uint64_t kGrainBytes = 16 << 10;  // cuts between readers of a window lie at multiples of it
-
-// Extents are cut at stripes where that leaves them even; two stripes at least, where the user asks for wide extents.
-bool worth_aligning(std::uint64_t window_bytes, std::uint64_t ranks, const PlanParams& params) {
-  const std::uint64_t stripes = params.strategy == "linear" ? 2 : 32;
-  return params.align != 0 && window_bytes / ranks / stripes >= params.align;
-}
-
-// Of a cell's owners, the number of the one that gives a writer its piece: the writer itself, or else the nearest, which
+// Of a cell's owners, the one that gives a writer its piece: the writer itself, or else the nearest, which
 // is likely on its node.
 std::uint64_t giver_of(const RankGroup& owners, std::uint64_t writer) {
   std::uint64_t low = 0;
@@ -29,115 +22,51 @@ std::uint64_t giver_of(const RankGroup& owners, std::uint64_t writer) {
     }
   }
   auto distance = [&](std::uint64_t i) { return owners[i] < writer ? writer - owners[i] : owners[i] - writer; };
-  return low > 0 && distance(low - 1) <= distance(low) ? low - 1 : low;
+  return owners[low > 0 && distance(low - 1) <= distance(low) ? low - 1 : low];
 }
 
-// A block of a shard of many, by its box; blocks lie in the order of their elements.
-const ShardBlock* find_block(const std::vector<ShardBlock>& blocks, const Box& box) {
-  auto found = std::lower_bound(blocks.begin(), blocks.end(), box.start,
-                                [](const ShardBlock& block, const Dims& start) { return block.box.start < start; });
-  return found != blocks.end() && found->box == box ? &*found : nullptr;
+FillItem broadcast_of(std::uint32_t tensor, std::uint64_t size, FlatRange range, const LoadPlan& plan) {
+  FillItem fill;
+  fill.kind = FillItem::Kind::broadcast;
+  fill.tensor = tensor;
+  fill.group = narrow<std::uint32_t>(plan.replicas[tensor]);
+  fill.at = {Space::shard, plan.shards[tensor].offset + range.begin * size};
+  fill.bytes = range.size() * size;
+  fill.range = range;
+  return fill;
 }
 
 }  // namespace
 
-ExchangePart::Need ExchangePart::Need::with(const PlanTensor& tensor, std::uint64_t elements) const {
-  Need out = *this;
-  out.staged_bytes += elements * tensor.source_size;
-  if (!tensor.sharded) return out;  // every rank owns all of it: read and received in place
-  out.read_bytes += elements * tensor.source_size;
-  out.largest_grain = std::max(out.largest_grain, tensor.grain * tensor.final_size);
-  out.widening = std::max(out.widening, ceil_div(tensor.final_size, tensor.source_size));
-  if (!tensor.strided) return out;
-  out.strided = true;
-  // Rows touched (one more where the range begins inside a row), each with the largest shard's part of it.
-  const std::uint64_t touched = ceil_div(elements, tensor.row) + (tensor.grain % tensor.row == 0 ? 0 : 1);
-  const std::uint64_t rows = std::min(touched, tensor.lengths[0]);
-  const std::uint64_t local_row = tensor.cell / tensor.lengths[0];
-  std::uint64_t arriving = std::min(elements, tensor.cell);
-  // Strided cuts need not give the first rank the longest rows.
-  if (tensor.layout.factors.empty()) arriving = std::min(arriving, scale(rows, local_row, 1));
-  out.unpack_bytes += arriving * tensor.final_size;
-  return out;
+bool ExchangePart::communicates(std::size_t round) const {
+  return context_.ranks > 1 && (round < windows_.size() || shared_in(round) != nullptr);
 }
 
-std::uint64_t ExchangePart::Need::total(std::uint64_t ranks, const PlanParams& params) const {
-  if (read_bytes == 0) return 0;
-  // A reader's share is at most the even part and one unit more, since cuts are moved down to a unit.
-  std::uint64_t unit = largest_grain;
-  if (worth_aligning(staged_bytes, ranks, params)) unit = std::max(unit, params.align * widening);
-  const std::uint64_t share = std::min(read_bytes, ceil_div(staged_bytes, ranks)) * widening + unit;
-  return share + (strided ? share + unpack_bytes : 0);
-}
-
-std::uint64_t ExchangePart::prepare(const TensorMeta& meta, const PlanParams& params, std::uint64_t ranks,
-                                    std::uint64_t capacity, PlanTensor& tensor) {
-  auto need = [&] {
-    return Need{}.with(tensor, std::min(tensor.grain, tensor.elements)).total(ranks, params);
-  };
-  if (meta.chunked()) {
-    const std::uint64_t band = scale(meta.chunk[0], tensor.row, 1);
-    if (band < kItemLimit / tensor.widest()) {
-      tensor.grain = std::max<std::uint64_t>(1, band);
-      // Whoever writes a compressed chunk must have all of it.
-      const bool whole = params.saving && meta.filtered();
-      if (const std::uint64_t bytes = need(); bytes <= capacity || whole) return bytes;
-    }
+std::size_t ExchangePart::fills(std::size_t round) const {
+  std::size_t count = 0;
+  if (const Window* shared = shared_in(round)) count += shared->headed;
+  if (round >= windows_.size() || context_.ranks == 1) return count;
+  const Window& window = windows_[round];
+  std::uint64_t whole = 0;  // bytes that all ranks own
+  for (const Segment& segment : window.segments) {
+    const PlanTensor& tensor = context_.tensors[segment.tensor];
+    if (!tensor.sharded) whole += segment.range.size() * tensor.source_size;
   }
-  tensor.grain = row_grain(meta.shape.lengths(), std::max<std::uint64_t>(1, kGrainBytes / tensor.source_size));
-  return need();
+  if (whole != 0) count += scale(context_.ranks, whole, window.bytes) + window.segments.size();
+  return count;
 }
 
-void ExchangePart::add(std::uint32_t t) {
-  const PlanTensor& tensor = context_.tensors[t];
-  const std::uint64_t ranks = context_.ranks;
-  for (std::uint64_t e = 0; e < tensor.elements;) {
-    auto count_of = [&](std::uint64_t grains) {
-      return std::min(scale(grains, tensor.grain, 1), tensor.elements - e);
-    };
-    auto fits = [&](std::uint64_t grains) {
-      const std::uint64_t count = count_of(grains);
-      const Need need = need_.with(tensor, count);
-      return need.total(ranks, context_.params) <= context_.split.round_bytes &&
-             ceil_div(need.staged_bytes, ranks) <= context_.params.round_bytes &&
-             count <= (kItemLimit - 1) / tensor.widest();
-    };
-    std::uint64_t low = 0;
-    std::uint64_t high = ceil_div(tensor.elements - e, tensor.grain);
-    while (low < high) {
-      const std::uint64_t middle = low + (high - low + 1) / 2;
-      if (fits(middle)) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    if (low == 0 && !open_.segments.empty()) {
-      close();
-      continue;
-    }
-    low = std::max<std::uint64_t>(low, 1);  // one grain always fits an empty window: the budget was checked
-    const std::uint64_t count = count_of(low);
-    open_.segments.push_back({t, {e, e + count}, open_.bytes});
-    open_.bytes += count * tensor.source_size;
-    need_ = need_.with(tensor, count);
-    e += count;
-    if (e < tensor.elements) close();
-  }
-}
-
-void ExchangePart::close() {
-  if (open_.segments.empty()) return;
-  windows_.push_back(std::move(open_));
-  open_ = {};
-  need_ = {};
-}
-
-bool ExchangePart::aligned(const Window& window) const {
-  return worth_aligning(window.bytes, context_.ranks, context_.params);
+std::uint64_t ExchangePart::head_of(const Segment& segment, std::uint64_t owner) const {
+  const PlanTensor& tensor = context_.tensors[segment.tensor];
+  if (!tensor.headed()) return owner;
+  const Mesh& mesh = context_.layout.mesh();
+  const RankGroup owners = RankGroup::along(mesh, tensor.mask, owner);
+  // In turns, and other cells begin with other owners.
+  return owners[ReaderOrder(owners, context_.params.nodes).member(segment.number + group_index(mesh, tensor.mask, owner))];
 }
 
 void ExchangePart::append_steps(std::size_t round, std::vector<ReadStep>& steps) const {
+  if (round >= windows_.size()) return;
   const bool cut_anywhere = aligned(windows_[round]);
   for (const Segment& segment : windows_[round].segments) {
     const PlanTensor& tensor = context_.tensors[segment.tensor];
@@ -154,23 +83,25 @@ bool ExchangePart::cuts_at_stripes(const Segment& segment, const Window& window)
          context_.params.align % size == 0;
 }
 
-FlatRange ExchangePart::share_of(const Segment& segment, const Window& window, std::uint64_t reader) const {
+std::uint64_t ExchangePart::cut(const Segment& segment, const Window& window, std::uint64_t i) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const std::uint64_t size = tensor.source_size;
   const std::uint64_t bytes = segment.range.size() * size;
-  const std::uint64_t offset = context_.index.tensors[segment.tensor].offset;
-  const std::uint64_t align = context_.params.align;
-  const bool stripes = cuts_at_stripes(segment, window);
-  auto cut = [&](std::uint64_t i) {
-    const std::uint64_t at = scale(window.bytes, i, context_.ranks);
-    if (at <= segment.window_offset) return segment.range.begin;
-    if (at >= segment.window_offset + bytes) return segment.range.end;
-    const std::uint64_t element = segment.range.begin + (at - segment.window_offset) / size;
-    std::uint64_t down = element / tensor.grain * tensor.grain;
-    if (stripes) down = (std::max(offset, (offset + element * size) / align * align) - offset) / size;
-    return std::max(segment.range.begin, down);
-  };
-  return {cut(reader), cut(reader + 1)};
+  const std::uint64_t at = scale(window.bytes, i, context_.ranks);
+  if (at <= segment.window_offset) return segment.range.begin;
+  if (at >= segment.window_offset + bytes) return segment.range.end;
+  const std::uint64_t element = segment.range.begin + (at - segment.window_offset) / size;
+  std::uint64_t down = element / tensor.grain * tensor.grain;
+  if (cuts_at_stripes(segment, window)) {
+    const std::uint64_t offset = context_.index.tensors[segment.tensor].offset;
+    const std::uint64_t align = context_.params.align;
+    down = (std::max(offset, (offset + element * size) / align * align) - offset) / size;
+  }
+  return std::max(segment.range.begin, down);
+}
+
+FlatRange ExchangePart::share_of(const Segment& segment, const Window& window, std::uint64_t reader) const {
+  return {cut(segment, window, reader), cut(segment, window, reader + 1)};
 }
 
 std::uint64_t ExchangePart::reader_of(const Segment& segment, const Window& window, std::uint64_t element) const {
@@ -194,6 +125,8 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
                                 Round& out) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
+  const FlatRange share = share_of(segment, window, plan.rank);
+  if (share.empty()) return;
   const Mesh& mesh = context_.layout.mesh();
   const ShardPlace& own = plan.shards[segment.tensor];
   const std::uint64_t size = tensor.final_size;
@@ -201,24 +134,27 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
   for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
     if (tensor.layout.dims[axis] == -1) self[axis] = 0;
   }
-  for (Box& box : flat_boxes(meta.shape, share_of(segment, window, plan.rank))) {
+  // Of its own cell. In a save whoever has a cell writes its own.
+  const bool saving = context_.params.saving;
+  const bool head = saving || head_of(segment, plan.rank) == plan.rank;
+  const BlockIndex blocks(own);
+  for (Box& box : flat_boxes(meta.shape, share)) {
     std::optional<Place> in_place;
-    for_each_block(own.box, own.blocks, [&](const Box& part, const Box& frame, std::uint64_t before) {
-      if (in_place || !(intersect(box, part) == box)) return;
+    blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
+      if (!head || in_place || !(intersect(box, part) == box)) return;
       if (auto position = run_position(box, frame))
         in_place = Place{Space::shard, own.offset + (before + *position) * size};
     });
     Place place = in_place.value_or(Place{Space::stage, out.stage_bytes});
     if (!in_place) out.stage_bytes += box.elements() * size;
-    for_each_shard(meta.shape, mesh, tensor.layout, box, [&](const Dims& coordinate, const Box& part) {
-      const Box piece = intersect(box, part);
-      const bool to_self = coordinate == self;
+    for_each_shard(meta.shape, mesh, tensor.layout, box, [&](const Dims& coordinate, const Box& piece) {
+      const bool to_self = head && coordinate == self;
       if (to_self && !in_place) {
-        const ShardBlock* block = own.blocks.empty() ? nullptr : find_block(own.blocks, part);
-        const Place to{Space::shard, own.offset + (block == nullptr ? 0 : block->offset * size)};
-        out.unpacks.push_back({segment.tensor, piece, place, box, to, block == nullptr ? own.box : block->frame});
+        blocks.for_each(piece, [&](const Box&, const Box& frame, std::uint64_t before) {
+          out.unpacks.push_back({segment.tensor, piece, place, box, {Space::shard, own.offset + before * size}, frame});
+        });
       }
-      if (to_self && (tensor.replicas == 1 || context_.params.saving)) return;
+      if (to_self) return;
       FillItem send;
       send.kind = FillItem::Kind::send;
       send.tensor = segment.tensor;
@@ -231,15 +167,10 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
         out.stage_bytes += send.bytes;
         out.packs.push_back({segment.tensor, piece, place, box, send.at, piece});
       }
-      const RankGroup owners = RankGroup::along(mesh, tensor.mask, mesh.rank_of(coordinate));
-      const bool one = context_.params.saving;
-      const std::uint64_t first = one ? giver_of(owners, plan.rank) : 0;
-      for (std::uint64_t i = first; i < (one ? first + 1 : tensor.replicas); ++i) {
-        const std::uint64_t rank = owners[i];
-        if (rank == plan.rank) continue;
-        send.peer = narrow<std::uint32_t>(rank);
-        out.fills.push_back(send);
-      }
+      const std::uint64_t owner = mesh.rank_of(coordinate);
+      send.peer = narrow<std::uint32_t>(saving ? giver_of(RankGroup::along(mesh, tensor.mask, owner), plan.rank)
+                                               : head_of(segment, owner));
+      out.fills.push_back(std::move(send));
     });
     append_read(context_, segment.tensor, step, std::move(box), place, plan, out);
   }
@@ -249,32 +180,31 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
   const ShardPlace& own = plan.shards[segment.tensor];
-  if (own.bytes == 0) return;
+  const bool saving = context_.params.saving;
+  if (own.bytes == 0 || (!saving && head_of(segment, plan.rank) != plan.rank)) return;
   const std::uint64_t size = tensor.final_size;
   // Readers whose share can meet this shard: from its first to its last element in the flattened tensor. From one
   // share's end to the next, so that only readers that have something are visited, however many ranks there are.
-  FlatRange hull{UINT64_MAX, 0};
-  for_each_block(own.box, own.blocks, [&](const Box& part, const Box&, std::uint64_t) {
-    Dims last = part.start;
-    for (std::size_t d = 0; d < last.size(); ++d) last[d] += part.extent[d] - 1;
-    hull.begin = std::min(hull.begin, flat_index(meta.shape, part.start));
-    hull.end = std::max(hull.end, flat_index(meta.shape, last) + 1);
-  });
-  hull = {std::max(segment.range.begin, hull.begin), std::min(segment.range.end, hull.end)};
+  const Box& front = own.blocks.empty() ? own.box : own.blocks.front().box;
+  const Box& back = own.blocks.empty() ? own.box : own.blocks.back().box;
+  Dims last = back.start;
+  for (std::size_t d = 0; d < last.size(); ++d) last[d] += back.extent[d] - 1;
+  const FlatRange hull{std::max(segment.range.begin, flat_index(meta.shape, front.start)),
+                       std::min(segment.range.end, flat_index(meta.shape, last) + 1)};
   if (hull.empty()) return;
+  const BlockIndex blocks(own);
   for (std::uint64_t element = hull.begin; element < hull.end;) {
     const std::uint64_t reader = reader_of(segment, window, element);
     const FlatRange share = share_of(segment, window, reader);
     element = share.end;
     if (reader == plan.rank) continue;
-    if (context_.params.saving && tensor.replicas > 1) {
-      const RankGroup& owners = plan.groups[static_cast<std::size_t>(plan.replicas[segment.tensor])];
-      if (owners[giver_of(owners, reader)] != plan.rank) continue;
+    if (saving && tensor.replicas > 1 &&
+        giver_of(plan.groups[static_cast<std::size_t>(plan.replicas[segment.tensor])], reader) != plan.rank) {
+      continue;
     }
     for (const Box& box : flat_boxes(meta.shape, share)) {
-      for_each_block(own.box, own.blocks, [&](const Box& part, const Box& frame, std::uint64_t before) {
+      blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
         const Box piece = intersect(box, part);
-        if (piece.empty()) return;
         FillItem receive;
         receive.kind = FillItem::Kind::receive;
         receive.tensor = segment.tensor;
@@ -295,11 +225,54 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
   }
 }
 
+// What all ranks own: every reader has its share in place already.
+void ExchangePart::append_broadcasts(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const {
+  const std::uint64_t size = context_.tensors[segment.tensor].final_size;
+  std::uint64_t reader = reader_of(segment, window, segment.range.begin);
+  for (std::uint64_t element = segment.range.begin; element < segment.range.end; ++reader) {
+    std::uint64_t end = cut(segment, window, reader + 1);
+    if (end == element) {  // there may be far more ranks than units
+      reader = reader_of(segment, window, element);
+      end = cut(segment, window, reader + 1);
+    }
+    FillItem& fill = out.fills.emplace_back(broadcast_of(segment.tensor, size, {element, end}, plan));
+    fill.peer = narrow<std::uint32_t>(reader);
+    element = end;
+  }
+}
+
+// The head of this rank's cell passes on the segment's part of it: one stretch, since a shard has its elements in the
+// tensor's order.
+void ExchangePart::append_shared(const Segment& segment, LoadPlan& plan, Round& out) const {
+  const ShardPlace& own = plan.shards[segment.tensor];
+  const Shape& shape = context_.index.tensors[segment.tensor].shape;
+  FlatRange range;
+  for_each_block(own.box, own.blocks, [&](const Box& box, const Box&, std::uint64_t) {
+    range.begin += elements_before(shape, box, segment.range.begin);
+    range.end += elements_before(shape, box, segment.range.end);
+  });
+  if (range.empty()) return;
+  FillItem fill = broadcast_of(segment.tensor, context_.tensors[segment.tensor].final_size, range, plan);
+  fill.peer = narrow<std::uint32_t>(plan.groups[fill.group].find(head_of(segment, plan.rank)).value());
+  out.fills.push_back(std::move(fill));
+}
+
 void ExchangePart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
-  const Window& window = windows_[round];
-  for (const Segment& segment : window.segments) {
-    append_reads(segment, window, first_step++, plan, out);
-    append_receives(segment, window, plan, out);
+  if (round < windows_.size()) {
+    const Window& window = windows_[round];
+    for (const Segment& segment : window.segments) {
+      append_reads(segment, window, first_step++, plan, out);
+      if (context_.tensors[segment.tensor].sharded) {
+        append_receives(segment, window, plan, out);
+      } else if (context_.ranks > 1 && !context_.params.saving) {
+        append_broadcasts(segment, window, plan, out);
+      }
+    }
+  }
+  if (const Window* shared = shared_in(round)) {
+    for (const Segment& segment : shared->segments) {
+      if (context_.tensors[segment.tensor].headed()) append_shared(segment, plan, out);
+    }
   }
 }
 

@@ -20,6 +20,7 @@ MixedPlanner::MixedPlanner(const TensorIndex& index, const Layout& layout, const
   choose_ways(split_.round_bytes);
   for (const PlanTensor& tensor : tensors_) {
     resolved_.push_back(tensor.layout);
+    masks_.push_back(tensor.mask);
     dtypes_.push_back(tensor.dtype);
     rereads_.push_back(tensor.way == Way::reread);
   }
@@ -154,7 +155,7 @@ LoadPlan MixedPlanner::plan(std::uint64_t rank) const {
   plan.dtypes = dtypes_;
   plan.rereads = rereads_;
   plan.shards = place_shards(*table_, dtypes_, rank, &plan.shard_bytes);
-  add_replica_groups(context_.layout, resolved_, plan);
+  add_replica_groups(context_.layout.mesh(), masks_, plan);
   if (parts_[2].part->rounds() != 0) world_group(context_, plan);
   plan.rounds.resize(rounds_.size());
   for (std::size_t r = 0; r < rounds_.size(); ++r) {

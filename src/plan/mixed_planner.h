@@ -33,6 +33,7 @@ class MixedPlanner final : public Planner {
   PlanContext context_;
   std::vector<TensorLayout> resolved_;
   std::optional<ShardTable> table_;
+  std::vector<std::uint32_t> masks_;  // per tensor: its replicated axes
   std::vector<DType> dtypes_;
   std::vector<bool> rereads_;
   std::vector<Placed> parts_;

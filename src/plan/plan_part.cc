@@ -49,6 +49,15 @@ std::uint64_t readers_of(std::uint64_t window_bytes, std::uint64_t most, std::ui
   return std::clamp<std::uint64_t>(window_bytes / std::max<std::uint64_t>(1, min_read / 4), 1, most);
 }
 
+std::uint64_t group_index(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank) {
+  std::uint64_t index = 0;
+  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
+    const std::uint64_t size = mesh.axis(axis).size;
+    if (!((mask >> axis) & 1)) index = index * size + rank / mesh.stride(axis) % size;
+  }
+  return index;
+}
+
 std::uint32_t world_group(const PlanContext& context, LoadPlan& plan) {
   const RankGroup world = RankGroup::all(context.ranks);
   auto found = std::find(plan.groups.begin(), plan.groups.end(), world);

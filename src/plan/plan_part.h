@@ -47,6 +47,9 @@ void append_read(const PlanContext& context, std::uint32_t tensor, std::uint32_t
 // How many of `most` ranks read a window: all of them, unless their extents were far below what is worth a request.
 std::uint64_t readers_of(std::uint64_t window_bytes, std::uint64_t most, std::uint64_t min_read);
 
+// Numbers the groups of ranks that differ along the axes in `mask` only; `rank` is any member.
+std::uint64_t group_index(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank);
+
 // The number in plan.groups of the group of all ranks; added if it is not there yet.
 std::uint32_t world_group(const PlanContext& context, LoadPlan& plan);
 

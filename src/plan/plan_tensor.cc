@@ -141,6 +141,19 @@ std::uint64_t row_grain(const Dims& lengths, std::uint64_t limit) {
 std::vector<Box> shard_boxes(const ShardPlace& shard, FlatRange range) {
   if (shard.blocks.empty()) return flat_boxes_in(shard.box, range);
   std::vector<Box> out;
+  if (!shard.stacked()) {  // the range as boxes in memory, each cut into what it has of the blocks
+    for (const Box& part : flat_boxes(Shape(shard.box.extent), range)) {
+      for (const ShardBlock& block : shard.blocks) {
+        Box met = block.box;
+        for (std::size_t d = 0; d < met.ndim(); ++d) met.start[d] -= block.frame.start[d];
+        met = intersect(met, part);
+        if (met.empty()) continue;
+        for (std::size_t d = 0; d < met.ndim(); ++d) met.start[d] += block.frame.start[d];
+        out.push_back(std::move(met));
+      }
+    }
+    return out;
+  }
   for (const ShardBlock& block : shard.blocks) {
     const std::uint64_t end = block.offset + block.box.elements();
     FlatRange part{std::clamp(range.begin, block.offset, end) - block.offset,

@@ -44,6 +44,8 @@ struct PlanTensor {
   std::uint64_t piece = 0;  // direct: elements of the cell that one round's items cover
 
   std::uint64_t widest() const { return source_size > final_size ? source_size : final_size; }
+  // True if a cell has several owners but not all ranks: one of them, its head, gets what comes by exchange.
+  bool headed() const { return sharded && replicas > 1; }
   std::uint64_t stored_bytes() const { return elements * source_size; }
 };
 
@@ -53,7 +55,7 @@ std::vector<PlanTensor> plan_tensors(const TensorIndex& index, const Layout& lay
 // The largest number of trailing-dimension elements (a whole row, a row of a row, ...) that is at most `limit`.
 std::uint64_t row_grain(const Dims& lengths, std::uint64_t limit);
 
-// The boxes that elements `range` of a shard lie in, in order; the shard's ranges must be dense (see in_place).
+// The boxes that elements `range` of a shard lie in; in order where its blocks are stacked.
 std::vector<Box> shard_boxes(const ShardPlace& shard, FlatRange range);
 
 // The most boxes a range of a tensor of `ndim` dimensions has.

@@ -53,10 +53,9 @@ std::vector<ShardPlace> place_shards(const ShardTable& table, const std::vector<
   return shards;
 }
 
-void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& resolved, LoadPlan& plan) {
+void add_replica_groups(const Mesh& mesh, const std::vector<std::uint32_t>& masks, LoadPlan& plan) {
   std::vector<std::pair<std::uint32_t, std::int32_t>> known;
-  for (const TensorLayout& tensor : resolved) {
-    std::uint32_t mask = replica_mask(layout.mesh(), tensor);
+  for (std::uint32_t mask : masks) {
     if (mask == 0) {
       plan.replicas.push_back(-1);
       continue;
@@ -65,7 +64,7 @@ void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& r
         std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == mask; });
     if (found == known.end()) {
       known.emplace_back(mask, narrow<std::int32_t>(plan.groups.size()));
-      plan.groups.push_back(RankGroup::along(layout.mesh(), mask, plan.rank));
+      plan.groups.push_back(RankGroup::along(mesh, mask, plan.rank));
       found = std::prev(known.end());
     }
     plan.replicas.push_back(found->second);

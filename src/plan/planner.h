@@ -62,7 +62,8 @@ LoadPlan plan_scan(const TensorIndex& index, std::uint64_t ranks, std::uint64_t 
 std::vector<ShardPlace> place_shards(const ShardTable& table, const std::vector<DType>& dtypes, std::uint64_t rank,
                                      std::uint64_t* total);
 
-// Appends this rank's groups of replicas to plan.groups and names each tensor's in plan.replicas.
-void add_replica_groups(const Layout& layout, const std::vector<TensorLayout>& resolved, LoadPlan& plan);
+// Appends this rank's groups of replicas to plan.groups and names each tensor's in plan.replicas. `masks` are the
+// tensors' replicated axes, see replica_mask().
+void add_replica_groups(const Mesh& mesh, const std::vector<std::uint32_t>& masks, LoadPlan& plan);
 
 }  // namespace slabload

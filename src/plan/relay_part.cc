@@ -13,16 +13,6 @@ constexpr std::uint64_t kStretch = 8 << 20;    // what an owner reads of a windo
 // a row of chunks that it ends in.
 constexpr std::uint64_t kLargestStretch = kItemLimit / 8;
 
-// Numbers the groups of ranks that differ along the axes in `mask` only.
-std::uint64_t group_index(const Mesh& mesh, std::uint32_t mask, std::uint64_t rank) {
-  std::uint64_t index = 0;
-  for (std::size_t axis = 0; axis < mesh.ndim(); ++axis) {
-    const std::uint64_t size = mesh.axis(axis).size;
-    if (!((mask >> axis) & 1)) index = index * size + rank / mesh.stride(axis) % size;
-  }
-  return index;
-}
-
 }  // namespace
 
 void RelayPart::prepare(PlanTensor& tensor) {

@@ -42,7 +42,11 @@ Validator::RoundCheck::RoundCheck(Validator& validator, const LoadPlan& plan, st
       plan_(plan),
       number_(number),
       round_(plan.rounds[number]),
-      baseline_(is_baseline(v_.params_.strategy)) {}
+      came_(v_.came_[number % v_.came_.size()]),
+      baseline_(is_baseline(v_.params_.strategy)) {
+  for (std::uint32_t t : came_.touched) came_.of_tensor[t] = Coverage{};
+  came_.touched.clear();
+}
 
 void Validator::RoundCheck::run() {
   calls_.resize(round_.steps.size());
@@ -52,9 +56,9 @@ void Validator::RoundCheck::run() {
   if (!round_.fills.empty() && !round_.communicates)
     wrong(round_.fills[0].tensor, "a transfer in a round without any");
   for (const FillItem& fill : round_.fills) check_fill(fill);
-  // An all-gather sends what this round's reads have put in place, and so does a broadcast.
+  // An all-gather sends what this round's reads have put in place; so does a broadcast, or what came some rounds ago.
   for (std::uint32_t t : v_.touched_) {
-    if (v_.passes_on_[t] && !(v_.passed_[t] == v_.placed_[t])) wrong(t, "it passes on what has not been read");
+    if (v_.passes_on_[t] && !has_what_it_passes_on(t)) wrong(t, "it passes on what has not been read");
     v_.passed_[t] = v_.placed_[t] = Coverage{};
     v_.passes_on_[t] = false;
   }
@@ -98,7 +102,6 @@ void Validator::RoundCheck::hold(const Place& place, std::uint32_t t, std::uint6
                               : place.space == Space::keep ? plan_.keep_bytes
                                                            : plan_.shard_bytes;
   if (bytes > space || place.offset > space - bytes) wrong(t, "beyond its space");
-  if (early) of_tensor_[t].push_back(regions_.size());
   if (place.space == Space::stage) at_.try_emplace(place.offset, regions_.size());
   regions_.push_back({place.space, place.offset, bytes, t, box, early});
 }
@@ -106,13 +109,22 @@ void Validator::RoundCheck::hold(const Place& place, std::uint32_t t, std::uint6
 void Validator::RoundCheck::arrive(const Place& place, std::uint32_t t, const Box& box) {
   const ShardPlace& shard = plan_.shards[t];
   bool right = false;
-  for_each_block(shard.box, shard.blocks, [&](const Box& block, const Box& frame, std::uint64_t before) {
+  for_each_met(t, box, [&](const Box& block, const Box& frame, std::uint64_t before) {
     if (right || !inside(box, block)) return;
     auto position = byte_position(box, frame, size_of(t));
     right = position && place.offset == shard.offset + before * size_of(t) + *position;
   });
   if (!right) wrong(t, "lands at the wrong place " + box.text());
-  v_.arrivals_[t].add(box);
+  count_arrival(t, box);
+}
+
+void Validator::RoundCheck::count_arrival(std::uint32_t t, const Box& box) {
+  Coverage one;
+  one.add(box);
+  v_.arrivals_[t].add(one);
+  if (v_.mask_of_[t] == 0) return;
+  if (came_.of_tensor[t] == Coverage{}) came_.touched.push_back(t);
+  came_.of_tensor[t].add(one);
 }
 
 bool Validator::RoundCheck::is_in(const Region& region, const Place& place, std::uint32_t t, const Box& from_box,
@@ -125,7 +137,7 @@ bool Validator::RoundCheck::is_in(const Region& region, const Place& place, std:
   return position && place.offset == region.offset + *position;
 }
 
-bool Validator::RoundCheck::is_there(const Place& place, std::uint32_t t, const Box& from_box, bool early) const {
+bool Validator::RoundCheck::is_there(const Place& place, std::uint32_t t, const Box& from_box, bool early) {
   if (in_spread(place)) {
     const StagedPart& part = spread_part(place.offset);
     return !early && part.tensor == t && part.offset == place.offset && from_box == whole_of(t);
@@ -134,10 +146,16 @@ bool Validator::RoundCheck::is_there(const Place& place, std::uint32_t t, const 
     auto exact = at_.find(place.offset);
     if (exact != at_.end() && is_in(regions_[exact->second], place, t, from_box, early)) return true;
   }
-  auto found = of_tensor_.find(t);
-  if (found == of_tensor_.end()) return false;
-  return std::any_of(found->second.begin(), found->second.end(),
-                     [&](std::size_t i) { return is_in(regions_[i], place, t, from_box, early); });
+  // Else it is a part of a read: the last one that does not begin behind it.
+  auto found = reads_of_.find(t);
+  if (found == reads_of_.end()) return false;
+  auto& [reads, sorted] = found->second;
+  auto key = [&](std::size_t i) { return std::pair(regions_[i].space, regions_[i].offset); };
+  if (!sorted) std::sort(reads.begin(), reads.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  sorted = true;
+  auto behind = std::upper_bound(reads.begin(), reads.end(), std::pair(place.space, place.offset),
+                                 [&](const auto& at, std::size_t i) { return at < key(i); });
+  return behind != reads.begin() && is_in(regions_[*std::prev(behind)], place, t, from_box, early);
 }
 
 Validator::Whole& Validator::RoundCheck::whole(const Place& place, std::uint32_t t, std::uint64_t element) {
@@ -197,6 +215,7 @@ void Validator::RoundCheck::check_read(const ReadItem& read) {
     v_.placed_[read.tensor].add(read.box);
     v_.touched_.push_back(read.tensor);
   }
+  reads_of_[read.tensor].regions.push_back(regions_.size());
   hold(read.to, read.tensor, elements * size_of(read.tensor), read.box, true);
   if (baseline_ && read.to.space != Space::shard) {
     auto position = byte_position(read.box, whole_of(read.tensor), 1);
@@ -291,7 +310,7 @@ void Validator::RoundCheck::check_all_gather(const FillItem& fill, std::uint64_t
   const std::uint64_t size = size_of(fill.tensor);
   if (fill.range.empty() || fill.bytes != fill.range.size() * size)
     wrong(fill.tensor, "a collective of another size");
-  if (fill.at.space != Space::shard || fill.range.end > shard.box.elements() || !shard.stacked() ||
+  if (fill.at.space != Space::shard || fill.range.end > shard.box.elements() ||
       static_cast<std::int32_t>(fill.group) != plan_.replicas[fill.tensor] ||
       fill.at.offset != shard.offset + fill.range.begin * size || fill.part == 0 || fill.part % size != 0) {
     wrong(fill.tensor, "an all-gather at the wrong place");
@@ -307,6 +326,13 @@ void Validator::RoundCheck::check_all_gather(const FillItem& fill, std::uint64_t
   }
   for (const Box& box : shard_boxes(shard, own)) pass_on(fill.tensor).add(box);
   pass_on(fill.tensor);
+}
+
+bool Validator::RoundCheck::has_what_it_passes_on(std::uint32_t t) const {
+  if (v_.passed_[t] == v_.placed_[t]) return true;
+  // What came in the latest round that has ended for certain: all of it at once.
+  const std::uint64_t ago = plan_.rounds_at_once;
+  return number_ >= ago && v_.mask_of_[t] != 0 && v_.passed_[t] == v_.came_[(number_ - ago) % v_.came_.size()].of_tensor[t];
 }
 
 Coverage& Validator::RoundCheck::pass_on(std::uint32_t t) {
@@ -339,7 +365,7 @@ void Validator::RoundCheck::check_broadcast(const FillItem& fill, std::uint64_t 
 void Validator::RoundCheck::check_shard_broadcast(const FillItem& fill, std::uint64_t me) {
   const ShardPlace& shard = plan_.shards[fill.tensor];
   const std::uint64_t size = size_of(fill.tensor);
-  if (static_cast<std::int32_t>(fill.group) != plan_.replicas[fill.tensor] || fill.range.empty() || !shard.stacked() ||
+  if (static_cast<std::int32_t>(fill.group) != plan_.replicas[fill.tensor] || fill.range.empty() ||
       fill.range.end > shard.box.elements() || fill.bytes != fill.range.size() * size ||
       fill.at.offset != shard.offset + fill.range.begin * size) {
     wrong(fill.tensor, "a broadcast of another place or size");
@@ -375,7 +401,7 @@ void Validator::RoundCheck::check_unpack(const CopyItem& copy) {
   known(copy.tensor);
   const ShardPlace& shard = plan_.shards[copy.tensor];
   bool right = false;
-  for_each_block(shard.box, shard.blocks, [&](const Box& block, const Box& frame, std::uint64_t before) {
+  for_each_met(copy.tensor, copy.box, [&](const Box& block, const Box& frame, std::uint64_t before) {
     right = right || (inside(copy.box, block) && copy.to_box == frame && copy.to.space == Space::shard &&
                       copy.to.offset == shard.offset + before * size_of(copy.tensor));
   });
@@ -389,7 +415,7 @@ void Validator::RoundCheck::check_unpack(const CopyItem& copy) {
     there = is_there(copy.from, copy.tensor, copy.from_box, false);
   }
   if (!there) wrong(copy.tensor, "unpacks what is not there " + copy.box.text());
-  v_.arrivals_[copy.tensor].add(copy.box);
+  count_arrival(copy.tensor, copy.box);
 }
 
 void Validator::RoundCheck::check_overlaps() {

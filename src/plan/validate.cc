@@ -47,6 +47,8 @@ void Validator::add(const LoadPlan& plan) {
   check_outline(plan);
   arrivals_.assign(tensors, Coverage{});
   kept_.clear();
+  blocks_.clear();
+  came_.assign(plan.rounds_at_once + 1, Came{std::vector<Coverage>(masks_ == std::set<std::uint32_t>{0} ? 0 : tensors), {}});
   chains_.assign(plan.groups.size(), 0);
   memberships_.clear();
   for (const RankGroup& group : plan.groups) memberships_.push_back({group.find(plan.rank), group.size()});

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "layout/block_index.h"
 #include "plan/coverage.h"
 #include "plan/planner.h"
 
@@ -50,6 +51,7 @@ class Validator {
   PlanParams params_;
   std::vector<TensorLayout> resolved_;
   std::optional<ShardTable> table_;
+  std::unordered_map<std::uint32_t, BlockIndex> blocks_;  // of the rank being added, as far as it was asked for
   std::vector<Coverage> wanted_;  // per kind of tensor, of the rank being added: its shard
   std::vector<std::uint32_t> mask_of_;  // per tensor: its replicated mesh axes
   std::set<std::uint32_t> masks_;
@@ -62,6 +64,13 @@ class Validator {
   std::vector<Coverage> placed_, passed_;
   std::vector<bool> passes_on_;
   std::vector<std::uint32_t> touched_;  // the tensors that have any of these
+  // Per tensor with replicas: what came to its place in a round otherwise than by a collective. Rounds take turns; there is
+  // one more than are under way at once, after which a head may pass on what came.
+  struct Came {
+    std::vector<Coverage> of_tensor;
+    std::vector<std::uint32_t> touched;
+  };
+  std::vector<Came> came_;
   std::unordered_map<std::uint32_t, Whole>
       kept_;                // of the rank being added: what a baseline keeps beyond a round
   std::uint64_t sent_ = 0;  // hash sums over all messages

@@ -124,9 +124,10 @@ Estimate WayChoice::estimate(const PlanTensor& tensor, Way way) const {
     case Way::exchange: {
       const double readers = 1 + std::min(bytes / kExtent, ranks - 1);
       out.read_s = reading(1, readers);
-      // A slab of an inner dimension has a piece of every reader's extent.
-      const double pieces = tensor.strided ? readers : 1 + readers / cells;
-      const double messages = std::max(pieces, cells * replicas * pieces / ranks);
+      // What all own, every reader broadcasts. Else each cell gets its pieces, of a slab of an inner dimension one of every
+      // reader's extent, and with several owners one of them then broadcasts it.
+      double messages = readers * hops(ranks_);
+      if (tensor.sharded) messages = (tensor.strided ? readers : 1 + readers / cells) + (tensor.replicas > 1 ? hops(tensor.replicas) : 0);
       out.fill_s = shard * (1 - 1 / ranks) / costs.fabric() + messages * costs.message();
       out.copy_s = (tensor.strided ? 2 : 1) * shard / costs.copy();
       break;

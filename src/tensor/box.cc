@@ -99,6 +99,24 @@ std::uint64_t flat_index(const Shape& shape, const Dims& at) {
   return index;
 }
 
+std::uint64_t elements_before(const Shape& shape, const Box& box, std::uint64_t flat) {
+  if (flat >= shape.elements()) return box.elements();
+  std::uint64_t count = 0;
+  std::uint64_t rest = shape.elements();  // of the shape below the dimensions that have been looked at
+  std::uint64_t inner = box.elements();   // of the box
+  if (inner == 0) return 0;
+  for (std::size_t d = 0; d < shape.ndim(); ++d) {
+    rest /= shape[d];
+    inner /= box.extent[d];
+    const std::uint64_t at = flat / rest;
+    flat %= rest;
+    if (at < box.start[d]) return count;
+    count += std::min(at - box.start[d], box.extent[d]) * inner;
+    if (at - box.start[d] >= box.extent[d]) return count;
+  }
+  return count;
+}
+
 RunPattern runs_of(const Shape& shape, const Box& box) {
   // The run covers every trailing dimension the box takes whole, and the first one it does not.
   std::size_t d = shape.ndim();

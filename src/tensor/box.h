@@ -46,6 +46,9 @@ std::vector<Box> flat_boxes_in(const Box& outer, FlatRange range);
 // The flat index of coordinate `at` in a shape.
 std::uint64_t flat_index(const Shape& shape, const Dims& at);
 
+// How many elements of a box lie before element `flat` of the flattened shape.
+std::uint64_t elements_before(const Shape& shape, const Box& box, std::uint64_t flat);
+
 // The contiguous runs of a box in the flattened tensor: each `length` elements long, `count` of them. The
 // first starts at flat_index(shape, box.start). One run means the box is contiguous in the file.
 struct RunPattern {

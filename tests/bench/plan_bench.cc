@@ -96,6 +96,31 @@ void own_plan(benchmark::State& state, const TensorIndex& index, const std::stri
   state.counters["pieces"] = static_cast<double>(own);
 }
 
+// A shard of as many runs as the split factor, two ranks with each.
+void strided_plan(benchmark::State& state, std::uint64_t factor) {
+  TensorIndex index;
+  index.files.push_back({});
+  TensorMeta tensor;
+  tensor.name = tensor.path = "w";
+  tensor.dtype = DType::bf16;
+  tensor.shape = Shape{factor * 64, 4};
+  tensor.stored_bytes = tensor.bytes();
+  index.tensors = {tensor};
+  const Mesh mesh({{"a", 4}, {"b", 2}});
+  const std::string rules = fmt::format(R"j({{"rules": [{{"match": "*", "placements": {{"a": "SS(0,{})"}}}}]}})j", factor);
+  const Layout layout = Layout::from_json(rules, "strided", mesh, mesh.ranks());
+  PlanParams params;
+  params.strategy = "linear";
+  std::uint64_t own = 0;
+  for (auto _ : state) {
+    const LoadPlan plan = Planner::make(index, layout, params)->plan(3);
+    own = pieces(plan) + plan.shards[0].blocks.size();
+  }
+  state.counters["tensors"] = static_cast<double>(factor);  // what the time is fitted to
+  state.counters["ranks"] = static_cast<double>(mesh.ranks());
+  state.counters["pieces"] = static_cast<double>(own);
+}
+
 void proof(benchmark::State& state, const TensorIndex& index, const std::string& name, const std::string& strategy,
            std::uint64_t ranks) {
   const Layout layout = Layout::preset(name, mesh_of(name, ranks));
@@ -147,11 +172,11 @@ class Growth : public benchmark::BenchmarkReporter {
                  row.times.front(), row.times[row.times.size() / 2]);
       const std::string of = name.substr(0, name.rfind('/'));
       if (points.find(of) == points.end()) series.push_back(of);
-      points[of].push_back({std::log(of.find("decoder") == std::string::npos ? row.ranks : row.tensors),
+      points[of].push_back({std::log(of.find("72b") != std::string::npos ? row.ranks : row.tensors),
                             std::log(row.times.front())});
     }
     // The slope of the logarithms, by least squares.
-    fmt::print("\n{:<44} {:>9}\n", "time ~ ranks^e or tensors^e", "e");
+    fmt::print("\n{:<44} {:>9}\n", "time ~ ranks^e, tensors^e or runs^e", "e");
     for (const std::string& of : series) {
       const std::vector<Point>& all = points[of];
       if (all.size() < 3) continue;
@@ -204,6 +229,11 @@ void run(int argc, char** argv) {
   }
   for (const std::string& layout : layouts)
     add(fmt::format("proof/72b/{}/auto/1024", layout), proof, qwen, layout, "auto", 1024);
+  for (std::uint64_t factor : {1024, 4096, 16384, 65536}) {
+    benchmark::RegisterBenchmark(fmt::format("own/strided/{}", factor).c_str(), [=](benchmark::State& state) {
+      strided_plan(state, factor);
+    })->Unit(benchmark::kMillisecond);
+  }
   Growth growth;
   benchmark::RunSpecifiedBenchmarks(&growth);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fakes/plan_mutations.h"
+#include "plan/planner.h"
 
 namespace slabload::testing {
 
@@ -118,6 +119,17 @@ Mutation changed_fill(std::initializer_list<FillItem::Kind> kinds, Change change
 
 inline LoadPlan& any_plan(Subject& s, Random& random) {
   return s.plans[random.below(s.plans.size())];
+}
+
+inline bool planned(const Subject& s) { return !is_baseline(s.c.params.strategy); }
+
+inline std::uint64_t element_size(const LoadPlan& plan, std::uint32_t tensor) {
+  return dtype_size(plan.dtypes[tensor]);
+}
+
+template <typename Found>
+std::size_t round_of(const Found& found) {
+  return static_cast<std::size_t>(found.round - found.plan->rounds.data());
 }
 
 }  // namespace slabload::testing

@@ -29,6 +29,8 @@ bool move_read(Subject& s, Random& random) {
   ReadItem item = found.item();
   for (Round& other : found.plan->rounds) {
     if (&other == found.round) continue;
+    // What is read just as early as heads wait before they broadcast is right as well.
+    if (item.to.space == Space::shard && &other + found.plan->rounds_at_once == found.round) continue;
     for (std::uint32_t step = 0; step < other.steps.size(); ++step) {
       if (other.steps[step].tensor != item.tensor) continue;
       erase(*found.list, found.at);
@@ -406,7 +408,7 @@ const std::vector<NamedMutation>& item_mutations() {
 const std::vector<NamedMutation>& plan_mutations() {
   static const std::vector<NamedMutation> all = [] {
     std::vector<NamedMutation> out = item_mutations();
-    out.insert(out.end(), way_mutations().begin(), way_mutations().end());
+    for (const auto* more : {&way_mutations(), &collective_mutations()}) out.insert(out.end(), more->begin(), more->end());
     return out;
   }();
   return all;

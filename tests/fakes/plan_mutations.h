@@ -44,6 +44,8 @@ inline void PrintTo(const NamedMutation& named, std::ostream* out) {
 const std::vector<NamedMutation>& item_mutations();
 // Of what the ways of bringing tensors in have of their own, on one rank or on all that take part.
 const std::vector<NamedMutation>& way_mutations();
-const std::vector<NamedMutation>& plan_mutations();  // both
+// Of broadcasts and all-gathers.
+const std::vector<NamedMutation>& collective_mutations();
+const std::vector<NamedMutation>& plan_mutations();  // all of them
 
 }  // namespace slabload::testing

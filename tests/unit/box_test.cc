@@ -166,6 +166,19 @@ TEST(Box, FlatIndexIsRowMajor) {
   }
 }
 
+TEST(Box, CountsItsElementsBeforeAPosition) {
+  std::mt19937_64 random(12);
+  for (int i = 0; i < 1000; ++i) {
+    Shape shape = random_shape(random, true);
+    Box box = random_box(random, shape);
+    const auto all = positions(shape, box);
+    for (std::uint64_t flat = 0; flat <= shape.elements() + 1; flat += 1 + random() % 7) {
+      const auto before = std::count_if(all.begin(), all.end(), [&](std::uint64_t p) { return p < flat; });
+      ASSERT_EQ(elements_before(shape, box, flat), static_cast<std::uint64_t>(before)) << box.text() << flat;
+    }
+  }
+}
+
 TEST(Box, PrintsItself) {
   EXPECT_EQ((Box{{0, 128}, {4, 128}}).text(), "[0:4, 128:256]");
   EXPECT_EQ(Box{}.text(), "[]");

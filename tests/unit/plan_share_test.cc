@@ -62,7 +62,7 @@ TEST_P(PlanShare, IsEvenAtEveryRankCount) {
   }
   for (std::uint64_t n : counts) {
     expect_even(index, "fsdp2", {{"dp_shard", n}});
-    // Where everyone holds everything each rank sends all it reads to all: the costliest to plan.
+    // Where everyone holds everything each rank passes all it reads on to all: the costliest to plan.
     if (all || n == 7 || n == 64) expect_even(index, "replicate", {{"dp_shard", n}});
     if (n % 2 == 0) expect_even(index, "hsdp", {{"dp_replicate", 2}, {"dp_shard", n / 2}});
     if (n == 24) expect_even(index, "hsdp", {{"dp_shard", n / 2}, {"dp_replicate", 2}});
@@ -78,6 +78,39 @@ INSTANTIATE_TEST_SUITE_P(Tables, PlanShare,
                                          [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
                            return name;
                          });
+
+// However many owners a cell has, its bytes go to one of them in messages, and from there by broadcast.
+TEST(PlanShare, MessagesCarryNoByteTwice) {
+  const TensorIndex index = table("qwen2.5-0.5b.tsv");
+  const std::uint64_t total = index.total_bytes();
+  struct Meshed {
+    const char* preset;
+    std::vector<MeshAxis> axes;
+  };
+  for (const Meshed& meshed : {Meshed{"hsdp", {{"dp_replicate", 64}, {"dp_shard", 4}}},
+                               Meshed{"tp", {{"dp_replicate", 64}, {"tp", 2}}},
+                               Meshed{"replicate", {{"dp_shard", 100}}}}) {
+    const Layout layout = Layout::preset(meshed.preset, Mesh(meshed.axes));
+    for (const char* strategy : {"slab", "linear", "auto"}) {
+      PlanParams params;
+      params.strategy = strategy;
+      std::uint64_t sent = 0, collectives = 0;
+      SimulateOptions options;
+      options.validate = false;
+      options.watch = [&](const LoadPlan& plan) {
+        for (const Round& round : plan.rounds) {
+          for (const FillItem& fill : round.fills) {
+            if (fill.kind == FillItem::Kind::send) sent += fill.bytes;
+            collectives += fill.kind == FillItem::Kind::broadcast || fill.kind == FillItem::Kind::all_gather;
+          }
+        }
+      };
+      simulate(index, layout, params, options);
+      EXPECT_LE(sent, total) << meshed.preset << " " << strategy;
+      EXPECT_GT(collectives, 0u) << meshed.preset << " " << strategy;
+    }
+  }
+}
 
 TEST(Simulate, SaysWhatThePlansSay) {
   TensorIndex index = table("qwen2.5-0.5b.tsv");

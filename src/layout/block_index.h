@@ -1,0 +1,49 @@
+// Finds the blocks of a shard that meet a box, however many blocks there are.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "layout/runs.h"
+#include "layout/shard.h"
+
+namespace slabload {
+
+class BlockIndex {
+ public:
+  // Keeps references to the box and the blocks.
+  explicit BlockIndex(const Shard& shard);
+
+  // Calls visit(box, frame, offset), as for_each_block() does, for the blocks that meet a box that is not empty, in order.
+  template <typename Visit>
+  void for_each(const Box& within, Visit&& visit) const {
+    if (grid_.empty()) {
+      for_each_block(box_, blocks_, [&](const Box& box, const Box& frame, std::uint64_t offset) {
+        if (!intersect(box, within).empty()) visit(box, frame, offset);
+      });
+      return;
+    }
+    descend(within, 0, 0, visit);
+  }
+
+ private:
+  template <typename Visit>
+  void descend(const Box& within, std::size_t d, std::size_t number, Visit& visit) const {
+    if (d == grid_.size()) {
+      const ShardBlock& block = blocks_[number];
+      visit(block.box, block.frame, block.offset);
+      return;
+    }
+    const std::vector<Run>& runs = grid_[d];
+    auto run = std::partition_point(runs.begin(), runs.end(),
+                                    [&](const Run& r) { return r.start + r.extent <= within.start[d]; });
+    for (; run != runs.end() && run->start < within.start[d] + within.extent[d]; ++run)
+      descend(within, d + 1, number * runs.size() + static_cast<std::size_t>(run - runs.begin()), visit);
+  }
+
+  const Box& box_;
+  const std::vector<ShardBlock>& blocks_;
+  std::vector<std::vector<Run>> grid_;  // the runs of each dimension, all of which are combined; empty: the blocks are few
+};
+
+}  // namespace slabload
