@@ -113,7 +113,7 @@ gpu_obj  := $(if $(filter 1,$(cuda)),$(filter-out $(schedule_obj),$(call in,src/
 mpi_obj  := $(call in,$(addprefix src/,backend backend/hdf5 backend/mpi app capi)) $(gpu_obj)
 cli_obj  := $(call in,src/cli)
 # The parser needs no MPI, so its tests are unit tests.
-args_obj := $(call objects,src/app/watchdog.cc src/app/peer_watch.cc src/app/option_table.cc src/cli/help.cc src/cli/options.cc src/cli/verb_table.cc)
+args_obj := $(call objects,src/app/watchdog.cc src/app/peer_watch.cc src/app/option_table.cc src/cli/help.cc src/cli/options.cc src/cli/near_names.cc src/cli/verb_table.cc)
 unit_obj := $(call in,tests/unit)
 fake_obj := $(call in,tests/fakes)
 mpit_obj := $(call in,tests/mpi)

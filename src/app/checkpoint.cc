@@ -131,6 +131,9 @@ Layout make_layout(const RunOptions& options, std::uint64_t ranks, const std::st
   Layout layout = is_rules_file(options.layout)
                       ? Layout::from_json(rules, options.layout, mesh, ranks)
                       : Layout::preset(options.layout, mesh.value_or(Mesh({{"dp_shard", ranks}})));
+  if (options.ranks && layout.mesh().ranks() != ranks) {
+    fail(Status::usage, "--ranks: the mesh {} has {} ranks, not {}", layout.mesh().text(), layout.mesh().ranks(), ranks);
+  }
   if (layout.mesh().ranks() != ranks) {
     fail(Status::usage, "the mesh {} has {} ranks, the job has {}: start as many, or change --mesh",
          layout.mesh().text(), layout.mesh().ranks(), ranks);

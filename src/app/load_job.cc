@@ -108,6 +108,7 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
                                 names.size() > most ? ", ...; --full names all" : ""));
   };
   name_some(layout.unknown_to_tp(index), "that the tp rules do not know: replicated along tp");
+  for (const Layout::LeftWhole& whole : layout.left_whole(index)) name_some(whole.names, whole.reason);
   name_some(layout.storage_differs(index),
             "whose rows FSDP2 over TP stores elsewhere than the placements SS(0,tp) S(0) say");
   for (const std::string& rule : layout.unmatched_rules(index)) {

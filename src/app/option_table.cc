@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "layout/mesh.h"
+#include "layout/name_pattern.h"
 #include "plan/staging.h"
 
 namespace slabload {
@@ -170,6 +171,12 @@ void set_text(RunOptions& options, const Values& values, const std::string& what
   options.*Member = values.front();
 }
 
+template <std::vector<std::string> Selection::*Member>
+void set_globs(RunOptions& options, const Values& values, const std::string& what) {
+  for (const std::string& glob : values) check_glob(glob, what);
+  options.selection.*Member = values;
+}
+
 template <std::uint64_t RunOptions::*Member, std::uint64_t Least>
 void set_number(RunOptions& options, const Values& values, const std::string& what) {
   options.*Member = whole_number(values.front(), what, Least, UINT64_MAX);
@@ -178,6 +185,23 @@ void set_number(RunOptions& options, const Values& values, const std::string& wh
 template <bool RunOptions::*Member>
 void set_flag(RunOptions& options, const Values&, const std::string&) {
   options.*Member = true;
+}
+
+void set_cost(RunOptions& options, const Values& values, const std::string& what) {
+  const std::string& text = values.front();
+  if (text.empty()) fail(Status::usage, "{}: the value is empty", what);
+  std::vector<std::string_view> keys;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    const std::string_view key = part.substr(0, part.find('='));
+    if (std::find(keys.begin(), keys.end(), key) != keys.end())
+      fail(Status::usage, "{}: '{}' is given twice in '{}'", what, printable(key), printable(text));
+    keys.push_back(key);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  options.cost = text;
 }
 
 // Sizes in the help are written the way the parser takes them.
@@ -290,13 +314,9 @@ std::vector<OptionSpec> make_options() {
        }},
       {"select", kCommon | kVerify, repeated, "GLOB",
        "only tensors whose name matches; may be repeated (default: all)",
-       [](RunOptions& options, const Values& values, const std::string&) {
-         options.selection.select = values;
-       }},
+       set_globs<&Selection::select>},
       {"exclude", kCommon | kVerify, repeated, "GLOB", "not the tensors whose name matches; may be repeated",
-       [](RunOptions& options, const Values& values, const std::string&) {
-         options.selection.exclude = values;
-       }},
+       set_globs<&Selection::exclude>},
       {"expect", kCommon, once, "FILE.tsv",
        "names, dtypes and shapes the model wants; any difference is refused before a byte is read",
        set_text<&RunOptions::expect>},
@@ -317,7 +337,7 @@ std::vector<OptionSpec> make_options() {
       {"cost", kCommon, once, "RATES",
        "what auto weighs and the time bound is made of: fs=RATE (all ranks), fs_per_rank=RATE, fabric=RATE (into "
        "one rank), copy=RATE, request=TIME, message=TIME, each optional, such as fs=5GB/s,fabric=50GB/s,request=0.5ms",
-       set_text<&RunOptions::cost>},
+       set_cost},
       {"report", kCommon, once, "FILE.json", "write the report as JSON as well",
        set_text<&RunOptions::report>},
       {"timeline", kLoad, once, "FILE.json",

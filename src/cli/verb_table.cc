@@ -1,7 +1,6 @@
 #include "cli/verb_table.h"
 
-#include <algorithm>
-#include <numeric>
+#include "cli/near_names.h"
 
 namespace slabload {
 
@@ -64,22 +63,13 @@ const std::vector<LaterOption>& later_options() {
 }
 
 std::string closest(const std::string& word, const std::vector<std::string>& known) {
+  const std::size_t most = word.size() / 3 + 1;  // farther than this is no spelling mistake
   std::string best;
-  std::size_t best_distance = word.size() / 3 + 2;  // farther than this is no spelling mistake
+  std::size_t best_distance = most + 1;
   for (const std::string& candidate : known) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        std::size_t changed = diagonal + (word[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    const std::size_t distance = edit_distance(word, candidate, most);
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }

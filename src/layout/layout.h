@@ -32,6 +32,8 @@ struct LayoutRule {
   std::string match;  // glob on the tensor's name; empty for a default, and what a preset does with the rest
   std::vector<Placement> placements;
   bool known = true;  // false: what a preset with tp rules does with the tensors that they do not know
+  // Of a preset: why tp leaves whole what it would cut were it not fused of several parts; else null.
+  const char* whole_because = nullptr;
 
   // Of a preset: a tp rule for the scales of quantised weights.
   bool of_scales() const { return match.ends_with("_scale*"); }
@@ -98,6 +100,14 @@ class Layout {
   // Names of the tensors that a preset's tp rules do not know, or do not fit, and that tp therefore
   // replicates. Empty without tp rules, or where tp is one rank.
   std::vector<std::string> unknown_to_tp(const TensorIndex& index) const;
+
+  // Names of the tensors that a preset's tp rules know, but leave whole since an even cut would tear what is fused in
+  // them, for each reason. Empty as above.
+  struct LeftWhole {
+    std::string reason;
+    std::vector<std::string> names;
+  };
+  std::vector<LeftWhole> left_whole(const TensorIndex& index) const;
 
   // Names of the tensors of which FSDP2 over TP stores other rows on some rank than the placement formula
   // `SS(d,tp) S(d)` gives (see fsdp2_storage.h), whichever of the two this layout follows for them.

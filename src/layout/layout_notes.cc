@@ -75,6 +75,20 @@ std::vector<std::string> Layout::unknown_to_tp(const TensorIndex& index) const {
   return out;
 }
 
+std::vector<Layout::LeftWhole> Layout::left_whole(const TensorIndex& index) const {
+  std::vector<LeftWhole> out;
+  if (!tp_axis_ || mesh_.axis(*tp_axis_).size == 1) return out;
+  const std::vector<std::size_t> rules = rules_of(index);
+  for (std::size_t t = 0; t < rules.size(); ++t) {
+    const char* reason = rules_[rules[t]].whole_because;
+    if (reason == nullptr || index.tensors[t].shape.ndim() == 0) continue;
+    auto same = std::find_if(out.begin(), out.end(), [&](const LeftWhole& w) { return w.reason == reason; });
+    if (same == out.end()) same = out.insert(out.end(), LeftWhole{reason, {}});
+    same->names.push_back(index.tensors[t].name);
+  }
+  return out;
+}
+
 std::vector<std::string> Layout::storage_differs(const TensorIndex& index) const {
   std::vector<std::string> out;
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, bool> known;
@@ -116,6 +130,7 @@ std::string Layout::rule_text(const TensorMeta& tensor, const TensorLayout& reso
   if (is_preset_ && tensor.shape.ndim() == 0) out += "; a tensor without dimensions is replicated";
   if (!rule.match.empty() && rule.known && unknown_to_tp(tensor, resolved))
     out += fmt::format("; the rule does not fit shape {}", tensor.shape.text());
+  if (rule.whole_because != nullptr && tensor.shape.ndim() != 0) out += fmt::format("; {}", rule.whole_because);
   if (!resolved.order.empty()) out += "; cut by tp before dp_shard, as FSDP2 stores it";
   if (!resolved.part_of.empty()) {
     out += fmt::format("; flat with {}: elements {}..{} of {}", printable(resolved.part_of),

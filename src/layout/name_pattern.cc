@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace slabload {
 namespace {
 
@@ -100,6 +102,14 @@ std::optional<std::vector<std::string_view>> NamePattern::match(std::string_view
     at += taken[i];
   }
   return out;
+}
+
+void check_glob(const std::string& glob, const std::string& what) {
+  if (glob.empty()) fail(Status::usage, "{}: an empty glob matches nothing", what);
+  if (glob.find('\0') != std::string::npos) fail(Status::usage, "{}: the glob holds a zero byte", what);
+  if (NamePattern::parse(glob)) return;
+  fail(Status::usage, "{}: '{}' is not a glob: a [ is not closed, or a \\ ends it; \\[ stands for the bracket itself", what,
+       printable(glob));
 }
 
 std::optional<std::string> fill_captures(std::string_view replace,

@@ -33,6 +33,10 @@ class NamePattern {
   std::vector<Element> elements_;
 };
 
+// Throws Status::usage naming `what` (an option, or a rule of a file) if `glob` is empty or no glob: fnmatch(3) would take
+// an open bracket for a plain character, and so match what was not meant.
+void check_glob(const std::string& glob, const std::string& what);
+
 // `replace` with $1 to $9 exchanged for the captures and $$ for a dollar; nothing if it holds another $, or
 // one beyond the captures there are.
 std::optional<std::string> fill_captures(std::string_view replace,

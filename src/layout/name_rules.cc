@@ -122,11 +122,8 @@ NameRules NameRules::from_json(std::string_view text, const std::string& source)
   rules.source = source;
   for_each_entry(json, shown, "rename", "match", "replace",
                  [&](std::string match, std::string replace, const std::string& where) {
+                   check_glob(match, where);
                    auto pattern = NamePattern::parse(match);
-                   if (!pattern) {
-                     fail(Status::usage, "{}: '{}' is not a glob: a bracket is open, or a backslash ends it",
-                          where, printable(match));
-                   }
                    if (!fill_captures(replace, std::vector<std::string_view>(pattern->captures()))) {
                      fail(Status::usage,
                           "{}: '{}': $1 to $9 stand for the {} wildcards of '{}', and $$ for a dollar", where,

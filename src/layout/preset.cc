@@ -15,7 +15,16 @@ enum class Cut : std::uint8_t {
   row,        // weight and scales by their second dimension, the inputs; the bias is whole
   rows_of,    // this tensor alone, by its first dimension
   replicate,  // this tensor, whole
+  fused_qkv,  // whole, and named in the notes: see kFusedQkv
+  fused_gate_up,
 };
+
+// Fused tensors hold their parts one after the other, interleaved by heads or by groups of them, as the family likes;
+// only GPT-NeoX is known by its name alone.
+constexpr const char* kFusedQkv =
+    "fused of q, k and v: replicated along tp, since an even cut would not give each rank its heads of all three";
+constexpr const char* kFusedGateUp =
+    "fused of gate and up: replicated along tp, since an even cut would not give each rank its part of both";
 
 struct TpRule {
   const char* name;  // of a module (column, row) or of tensors; none holds a number on its own between dots
@@ -34,6 +43,7 @@ constexpr TpRule kTpRules[] = {
     {"*embed_tokens.weight", Cut::rows_of},
     {"*lm_head.weight", Cut::rows_of},
     {"*lm_head.bias", Cut::rows_of},
+    {"*.shared_head.head.weight", Cut::rows_of},  // DeepSeek: the lm_head of its further layer
     {"*.rotary_emb.inv_freq", Cut::replicate},
     // Llama, Qwen, Mistral; experts and shared experts have the names of an MLP.
     {"*.[qkv]_proj", Cut::column},
@@ -46,6 +56,7 @@ constexpr TpRule kTpRules[] = {
     {"*.kv_a_proj_with_mqa.*", Cut::replicate},
     {"*.q_b_proj", Cut::column},
     {"*.kv_b_proj", Cut::column},
+    {"*.eh_proj.*", Cut::replicate},  // its output is the hidden state, which tp has whole on each rank
     {"*.mlp.gate.*", Cut::replicate},
     {"*.mlp.shared_expert_gate.*", Cut::replicate},
     // Mixtral.
@@ -61,6 +72,14 @@ constexpr TpRule kTpRules[] = {
     {"*embed_out.weight", Cut::rows_of},
     {"*.attention.bias", Cut::replicate},
     {"*.attention.masked_bias", Cut::replicate},
+    // Fused, by the names of Phi-3, BLOOM, Falcon, ChatGLM, GPT-2, Qwen, MPT, DBRX, Baichuan, Llama 4 and gpt-oss.
+    {"*.qkv_proj.*", Cut::fused_qkv},
+    {"*.self_attention.query_key_value.*", Cut::fused_qkv},
+    {"*.self_attn.query_key_value.*", Cut::fused_qkv},
+    {"*.c_attn.*", Cut::fused_qkv},
+    {"*.Wqkv.*", Cut::fused_qkv},
+    {"*.W_pack.*", Cut::fused_qkv},
+    {"*.gate_up_proj*", Cut::fused_gate_up},
 };
 
 Placement shard(std::int64_t dim) {
@@ -90,6 +109,11 @@ std::vector<LayoutRule> tp_rules(const std::vector<Placement>& others, std::size
         break;
       case Cut::replicate:
         add(name, {});
+        break;
+      case Cut::fused_qkv:
+      case Cut::fused_gate_up:
+        add(name, {});
+        out.back().whole_because = rule.cut == Cut::fused_qkv ? kFusedQkv : kFusedGateUp;
         break;
     }
   }

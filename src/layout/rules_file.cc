@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
+#include "layout/name_pattern.h"
 #include "layout/name_rules.h"
 #include "layout/rules_json.h"
 
@@ -84,9 +85,7 @@ Layout Layout::from_json(std::string_view text, const std::string& source,
       }
       check_keys(rule, {"match", "placements"}, where);
       std::string match = rule["match"].get<std::string>();
-      if (match.empty()) fail(Status::usage, "{}: an empty match matches nothing", where);
-      if (match.find('\0') != std::string::npos)
-        fail(Status::usage, "{}: the match holds a zero byte", where);
+      check_glob(match, where);
       where += fmt::format(" ('{}')", printable(match));
       layout.rules_.push_back({match, placements_of(rule["placements"], layout.mesh_, where)});
     }

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "report/json_text.h"
+#include "report/seconds_text.h"
 
 namespace slabload {
 namespace {
@@ -59,12 +60,13 @@ std::string to_text(const PlanReport& report) {
   if (!report.estimates.empty()) {
     out += fmt::format("# estimates with {}:\n", report.costs);
     for (const StrategyEstimate& e : report.estimates) {
-      out += fmt::format("#   {:<16} {:>10.3f} s = read {:.3f} + fill {:.3f} + copy {:.3f}{}\n", e.strategy,
-                         e.estimate.total(), e.estimate.read_s, e.estimate.fill_s, e.estimate.copy_s,
-                         e.baseline ? "  (baseline)" : "");
+      out += fmt::format("#   {:<16} {:>10} = read {} + fill {} + copy {}{}\n", e.strategy,
+                         seconds_text(e.estimate.total()), seconds_text(e.estimate.read_s),
+                         seconds_text(e.estimate.fill_s), seconds_text(e.estimate.copy_s),
+                         e.baseline ? "  (baseline, rough)" : "");
     }
   }
-  out += report.bound_s > 0 ? fmt::format("# time bound {:.3f} s\n", report.bound_s)
+  out += report.bound_s > 0 ? fmt::format("# time bound {}\n", seconds_text(report.bound_s))
                             : "# time bound unknown (give --cost fs=5GB/s,fs_per_rank=1GB/s,fabric=50GB/s)\n";
   out += s.validated ? "# plan valid: every element arrives once, every byte is read as often as stated, "
                        "sends match receives\n"

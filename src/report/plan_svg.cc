@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kColumns = 1000;
 constexpr std::size_t kMostRows = 1024;
-constexpr double kLeft = 90, kTop = 78, kRight = 50, kBottom = 84;
+constexpr double kLeft = 90, kTop = 78, kRight = 90, kBottom = 84;
 constexpr int kShades = 5;  // a bar is the darker the more of its stretch is moved
 // Rows lower than this have no room for two bars: what is read lies over what is received.
 constexpr double kTwoBars = 6;
@@ -47,11 +47,35 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, text);
 }
 
+// The smallest step of at least `least` that falls on the ends of units: a divisor of one, or 1, 2, 4, ... of them.
+std::uint64_t step_of(std::uint64_t least, std::uint64_t unit) {
+  for (std::uint64_t step = least; step < unit; ++step) {
+    if (unit % step == 0) return step;
+  }
+  std::uint64_t step = unit;
+  while (step < least) step *= 2;
+  return step;
+}
+
+// The end of a text that is longer than the picture is wide; that of a path tells more than its beginning.
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::string_view end = std::string_view(text).substr(text.size() - most + 3);
+  while (!end.empty() && (end.front() & 0xc0) == 0x80) end.remove_prefix(1);  // not amid a character
+  return "..." + std::string(end);
+}
+
 }  // namespace
 
-PlanSvg::PlanSvg(const TensorIndex& index, std::uint64_t ranks, std::string title, std::string subtitle)
-    : index_(index), ranks_(ranks), title_(std::move(title)), subtitle_(std::move(subtitle)) {
-  ranks_per_row_ = ceil_div(ranks, kMostRows);
+PlanSvg::PlanSvg(const TensorIndex& index, std::uint64_t ranks, std::uint64_t ranks_per_node, std::string title,
+                 std::string subtitle)
+    : index_(index),
+      ranks_(ranks),
+      ranks_per_node_(std::min(ranks_per_node, ranks)),
+      title_(std::move(title)),
+      subtitle_(std::move(subtitle)) {
+  ranks_per_row_ = step_of(ceil_div(ranks, kMostRows), ranks_per_node_);
+  if (ranks <= kMostRows) ranks_per_row_ = 1;
   rows_ = ceil_div(ranks, ranks_per_row_);
   row_height_ = std::clamp(640.0 / static_cast<double>(rows_), 1.5, 48.0);
   for (const TensorMeta& tensor : index.tensors) {
@@ -178,6 +202,45 @@ std::string PlanSvg::bars(Kind kind) const {
   return out;
 }
 
+// About twenty numbers, at the beginnings of nodes.
+std::string PlanSvg::rank_labels() const {
+  const bool rows_in_nodes = ranks_per_node_ % ranks_per_row_ == 0;
+  const std::uint64_t every = step_of(ceil_div(rows_, 20), rows_in_nodes ? ranks_per_node_ / ranks_per_row_ : 1);
+  std::string out;
+  for (std::uint64_t row = 0; row < rows_; row += every) {
+    const double y = kTop + row_height_ * static_cast<double>(row);
+    // In the middle of its row; of low rows the number stands at the line where they begin.
+    const double down = row_height_ >= 12 ? row_height_ / 2 + 4 : 4;
+    out += label(kLeft - 8, y + down, "end", fmt::format("{}", row * ranks_per_row_));
+    out += fmt::format("<path d=\"M{:.0f} {:.2f}h{}\" stroke=\"#ddd\" stroke-width=\"0.5\"/>\n", kLeft, y, kColumns);
+  }
+  return out;
+}
+
+// A line where a node begins, over the bars, and its number at the right; as many as there is room for.
+std::string PlanSvg::node_marks() const {
+  if (ranks_per_node_ <= 1) return {};
+  constexpr double kLeastLine = 4, kLeastLabel = 16;  // pixels from one to the next
+  const double height = row_height_ * static_cast<double>(ranks_per_node_) / static_cast<double>(ranks_per_row_);
+  const std::uint64_t nodes = ceil_div(ranks_, ranks_per_node_);
+  auto every = [&](double least) { return step_of(static_cast<std::uint64_t>(std::ceil(least / height)), 1); };
+  const std::uint64_t lines = every(kLeastLine), labels = every(kLeastLabel);
+  std::string out;
+  for (std::uint64_t node = 0; node < nodes; ++node) {
+    const double y = kTop + height * static_cast<double>(node);
+    const double x = kLeft + kColumns;
+    if (node % lines == 0 && node != 0)
+      out += fmt::format("<path d=\"M{:.0f} {:.2f}h{:.0f}\" stroke=\"#555\" stroke-width=\"0.6\"/>\n", kLeft, y,
+                         x - kLeft + 6);
+    if (node % labels != 0) continue;
+    const double shown = static_cast<double>(std::min(ranks_, (node + 1) * ranks_per_node_) - node * ranks_per_node_) *
+                         row_height_ / static_cast<double>(ranks_per_row_);
+    // In the middle of its node, or at the line where it begins.
+    out += label(x + 10, y + (labels == 1 ? shown / 2 + 4 : 4), "start", fmt::format("node {}", node));
+  }
+  return out;
+}
+
 std::string PlanSvg::text() const {
   const double width = kLeft + kColumns + kRight;
   const double bottom = kTop + row_height_ * static_cast<double>(rows_);
@@ -186,25 +249,19 @@ std::string PlanSvg::text() const {
       "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" "
       "fill=\"#fff\"/>\n",
       width, bottom + kBottom);
-  out += fmt::format("<text x=\"{:.0f}\" y=\"24\" font-size=\"16\">{}</text>\n", kLeft, escaped(title_));
-  out += label(kLeft, 44, "start", escaped(subtitle_));
+  out += fmt::format("<text x=\"{:.0f}\" y=\"24\" font-size=\"16\">{}</text>\n", kLeft, escaped(shortened(title_, 115)));
+  out += label(kLeft, 44, "start", escaped(shortened(subtitle_, 160)));
   out += label(kLeft, 66, "start",
                fmt::format("a row for {}: {}; the darker, the more of the stretch is moved",
                            ranks_per_row_ == 1 ? "each rank" : fmt::format("every {} ranks", ranks_per_row_),
                            row_height_ >= kTwoBars ? "above what is read, below what is received"
                                                    : "what is read, over what is received"));
-  // The rows' numbers, about twenty of them.
-  const std::size_t every = std::max<std::size_t>(1, ceil_div(rows_, 20));
-  for (std::size_t row = 0; row < rows_; row += every) {
-    const double y = kTop + row_height_ * static_cast<double>(row);
-    out += label(kLeft - 8, y + std::min(row_height_ / 2 + 4, 12.0), "end", fmt::format("{}", row * ranks_per_row_));
-    out += fmt::format("<path d=\"M{:.0f} {:.2f}h{}\" stroke=\"#ddd\" stroke-width=\"0.5\"/>\n", kLeft, y, kColumns);
-  }
+  out += rank_labels();
   out += fmt::format("<text x=\"20\" y=\"{0:.0f}\" transform=\"rotate(-90 20 {0:.0f})\" text-anchor=\"middle\">rank</text>\n",
                      (kTop + bottom) / 2);
   out += "<g fill=\"none\">\n";
   for (std::size_t kind = kKinds; kind-- > 0;) out += bars(static_cast<Kind>(kind));  // reads on top
-  out += "</g>\n";
+  out += "</g>\n" + node_marks();
   out += fmt::format("<path d=\"M{:.0f} {:.1f}v{:.1f}h{}\" fill=\"none\" stroke=\"#222\"/>\n", kLeft, kTop, bottom - kTop,
                      kColumns);
   for (int tick = 0; tick <= 5; ++tick) {

@@ -11,8 +11,9 @@ namespace slabload {
 
 class PlanSvg {
  public:
-  // `title` and `subtitle` go on top.
-  PlanSvg(const TensorIndex& index, std::uint64_t ranks, std::string title, std::string subtitle);
+  // `title` and `subtitle` go on top. Neighbouring `ranks_per_node` ranks share a node; more than 1 are marked as one.
+  PlanSvg(const TensorIndex& index, std::uint64_t ranks, std::uint64_t ranks_per_node, std::string title,
+          std::string subtitle);
 
   // Takes in the plan of one rank. All ranks, in any order.
   void add(const LoadPlan& plan);
@@ -26,9 +27,11 @@ class PlanSvg {
   void mark(Kind kind, std::size_t row, std::uint32_t tensor, const Box& box);
   void mark_bytes(Kind kind, std::size_t row, double begin, double end, double bytes);
   std::string bars(Kind kind) const;
+  std::string rank_labels() const;
+  std::string node_marks() const;
 
   const TensorIndex& index_;
-  const std::uint64_t ranks_;
+  const std::uint64_t ranks_, ranks_per_node_;
   const std::string title_, subtitle_;
   std::uint64_t ranks_per_row_ = 1;
   std::size_t rows_ = 0;

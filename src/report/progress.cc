@@ -37,6 +37,15 @@ Progress::~Progress() {
   if (terminal_ && shown_ && !finished_) std::fputc('\n', out_);
 }
 
+Progress& Progress::counting(std::string unit) {
+  unit_ = std::move(unit);
+  return *this;
+}
+
+std::string Progress::amount(std::uint64_t value) const {
+  return unit_.empty() ? format_bytes(value) : fmt::format("{} {}", value, unit_);
+}
+
 void Progress::update(std::uint64_t done, std::uint64_t total) {
   done_ = done;
   total_ = total;
@@ -66,8 +75,8 @@ void Progress::show(double now) {
   std::string left = remaining == 0 ? fmt::format("in {}", format_duration(seconds))
                      : rate > 0     ? format_duration(remaining / rate) + " left"
                                     : "time left unknown";
-  std::string text = fmt::format("{} of {}, {}/s, {}", format_bytes(done_), format_bytes(total_),
-                                 format_bytes(static_cast<std::uint64_t>(rate)), left);
+  std::string text = fmt::format("{} of {}, {}/s, {}", amount(done_), amount(total_),
+                                 amount(static_cast<std::uint64_t>(rate)), left);
   auto percent = static_cast<int>(share * 100);
   if (!terminal_) {
     fmt::print(out_, "{}: {}%, {}\n", label_, percent, text);

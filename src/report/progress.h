@@ -18,12 +18,14 @@ class Progress {
   Progress(std::FILE* out, std::string label, bool terminal, double interval_s, Seconds clock);
   // Writes to stderr, as a bar if that is a terminal.
   explicit Progress(std::string label);
+  // Counts other things than bytes, such as "ranks".
+  Progress& counting(std::string unit);
   // Ends an unfinished bar's line, so that an error message starts on its own.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Bytes done of all bytes so far. Cheap: most calls only look at the clock.
+  // Bytes (or what is counted) done of all so far. Cheap: most calls only look at the clock.
   void update(std::uint64_t done, std::uint64_t total);
   // The last state, and the end of the bar's line. Further calls do nothing. A step that ended before the
   // first line was due writes nothing when not on a terminal.
@@ -31,9 +33,11 @@ class Progress {
 
  private:
   void show(double now);
+  std::string amount(std::uint64_t value) const;
 
   std::FILE* out_;
   std::string label_;
+  std::string unit_{};  // empty: bytes
   bool terminal_;
   double interval_s_;
   Seconds clock_;

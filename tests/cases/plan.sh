@@ -98,6 +98,68 @@ run plan --table small.tsv --layout clash.json
 expect_status 2
 expect_err 'model\.layers\.0\.self_attn\.[qo]_proj\.weight.*one|one.*model\.layers\.0'
 
+# An alias is said to be one, on both sides.
+run plan --table small.tsv --layout names.json --explain lm_head.weight
+expect_status 0
+expect_out '^tensor model\.embed_tokens\.weight$'
+expect_out '^  lm_head\.weight is an alias of it$'
+run plan --table small.tsv --layout names.json --explain model.embed_tokens.weight
+expect_status 0
+expect_out '^  aliases: lm_head\.weight$'
+run plan --table small.tsv --layout names.json --explain lm_head.weight --json
+expect_status 0
+expect_json "$OUT" '(r["tensor"], r["asked_name"], r["is_alias"], r["aliases"])' \
+  "('model.embed_tokens.weight', 'lm_head.weight', True, ['lm_head.weight'])"
+expect_json "$OUT" '[[(b["start"], b["extent"]) for b in e["boxes"]] for e in r["per_rank"]]' \
+  '[[([0, 0], [3, 4])], [([3, 0], [2, 4])], [([5, 0], [3, 4])], [([8, 0], [2, 4])]]'
+expect_json "$OUT" '(r["dtype"], r["shape"], r["tensor_bytes"], r["ranks"], r["placements"])' \
+  "('bf16', [10, 4], 80, 4, {'dp_shard': 'S(0)', 'tp': 'S(0)'})"
+
+# Whom a rank talks to: what one says it sends, the other says it gets; all ranks together read the tensor once. An
+# embedding cut by columns comes in wide extents whose pieces are sent on.
+printf 'wide.weight\tbf16\t4096,1024\n' >wide.tsv
+echo '{"mesh": "a=4", "default": {"a": "S(1)"}}' >columns.json
+run plan --table wide.tsv --layout columns.json --explain wide.weight --json
+expect_status 0
+"$PYTHON" - "$OUT" <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r['way'] == 'exchange' and r['way'] in [w['way'] for w in r['ways']], r['ways']
+sent, got, read, held = {}, {}, 0, 0
+for e in r['per_rank']:
+    for rank in range(e['first_rank'], e['last_rank'] + 1):
+        read += e['read_bytes']
+        held += e['shard_bytes']
+        sent.update({(rank, p['rank']): (p['bytes'], p['messages']) for p in e['sent_to']})
+        got.update({(p['rank'], rank): (p['bytes'], p['messages']) for p in e['received_from']})
+assert sent == got, (sent, got)
+# Every reader keeps a quarter of what it reads and sends the rest.
+assert read == held == 4096 * 1024 * 2, (read, held)
+assert sum(b for b, _ in sent.values()) == read * 3 // 4, sent
+PY
+run plan --table wide.tsv --layout columns.json --explain wide.weight
+expect_status 0
+expect_out '^  rank 1 .*receives 1\.573 MB in [0-9]+ messages from ranks 0, 2, 3; sends 1\.573 MB in [0-9]+ messages to ranks 0, 2, 3$'
+expect_out '^    exchange +[0-9.]+ [mu]s = read [0-9.]+ [mu]s \+ fill [0-9.]+ [mu]s \+ copy [0-9.]+ [mu]s  <- chosen$'
+
+# Nobody said how many ranks: that is noted, and only then.
+echo '{"default": {}}' >meshless.json
+run plan --table small.tsv --layout meshless.json
+expect_status 0
+expect_out '^# note: planned for 1 rank, since --ranks, --mesh and the mesh of meshless\.json are missing$'
+for given in '--ranks 1' '--mesh a=1'; do
+  # shellcheck disable=SC2086
+  run plan --table small.tsv --layout meshless.json $given
+  expect_status 0
+  ! grep -q 'note: planned for 1 rank' "$OUT" || fail "a note on ranks that were given by $given"
+done
+
+# A fused tensor is left whole by tp, and named.
+printf 'model.layers.0.self_attn.qkv_proj.weight\tbf16\t24,8\n' >fused.tsv
+run plan --table fused.tsv --mesh tp=2 --layout tp
+expect_status 0
+expect_out '^# 1 tensor fused of q, k and v: replicated along tp, .*qkv_proj\.weight\)$'
+
 # Refusals: one line, status 2.
 refused() {  # PATTERN OPTION...
   local pattern=$1
@@ -116,7 +178,33 @@ echo '{"mesh": "a=2", "default": {"a": "P"}}' >bad.json
 refused "default: axis a: placement 'P': .*Partial cannot be loaded" --layout bad.json
 echo '{"mesh": "a=2", "default": {"a": "S(1)"}}' >bad.json
 refused 'the default: S\(1\) on axis a does not fit tensor model\.norm\.weight of shape \(7\)' --layout bad.json
-refused 'there is no tensor nobody' --explain nobody
+refused "there is no tensor nobody; 'slabload inspect --tensors' lists" --explain nobody
+refused 'there is no tensor model\.norm\.wieght; near it: model\.norm\.weight$' --explain model.norm.wieght
+refused 'near it: model\.layers\.0\.self_attn\.q_proj\.weight$' --explain q_proj
+# An old name gets the new one; one that is not selected is told so.
+refused 'there is no tensor model\.layers\.0\.self_attn\.q_proj\.weight: names\.json renames it to model\.language_model\.layers\.0\.self_attn\.q_proj\.weight$' \
+  --layout names.json --explain model.layers.0.self_attn.q_proj.weight
+refused 'tensor model\.norm\.weight: --select and --exclude leave it out' --exclude '*norm*' --explain model.norm.weight
+# Globs that are none, keys given twice, JSON that is none: what, and where.
+refused "--select: '\[' is not a glob" --select '['
+refused "--exclude: 'a\[\]' is not a glob" --exclude 'a[]'
+refused "--cost: 'fs' is given twice" --cost fs=1GB/s,fs=2GB/s
+echo '{"mesh": "a=2", "rules": [{"match": "*", "placements": {}}, {"match": "a[", "placements": {}}]}' >bad.json
+refused "bad\.json: rule 2: 'a\[' is not a glob" --layout bad.json
+printf '{"mesh": "a=2",\n "default": {},\n}\n' >bad.json
+refused "bad\.json: not JSON: line 3, column 1: '}': a ',' stands before this" --layout bad.json
+: >bad.json
+refused 'bad\.json: not JSON: the file is empty' --layout bad.json
+echo '{"mesh": "a=2", "rules": [{"match": "*"}]}' >bad.json
+refused 'bad\.json: rule 1: expected .*"placements"' --layout bad.json
+echo '{"mesh": "a=2,a=2", "default": {}}' >bad.json
+refused 'bad\.json: "mesh": axis a is given twice' --layout bad.json
+refused 'axis a is given twice' --mesh a=2,a=2
+refused 'axis a has size 0' --mesh a=0
+refused 'more than 2\^31 ranks' --mesh a=4294967296,b=4294967296,c=4294967296
+# Too many ranks to plan for, said before any planning.
+refused '1000000000 ranks are too many .* 1048576, or 16777216 with --statistics' --ranks 1000000000
+refused '1000000000 ranks are too many .* 16777216; a smaller' --ranks 1000000000 --statistics
 
 # Estimates: every strategy in the report, auto never above slab or linear; rates change them.
 qwen="--table $TABLES/qwen2.5-0.5b.tsv"

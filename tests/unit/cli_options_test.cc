@@ -249,6 +249,12 @@ TEST(CliOptions, RefusesBadValues) {
       {{"load", "m", "--staging"}, "--staging"},
       {{"load", "m", "--staging", "1", "--staging", "2"}, "given twice"},
       {{"load", "m", "--device", "tpu"}, "--device"},
+      {{"load", "m", "--select", "a["}, "--select: 'a[' is not a glob"},
+      {{"load", "m", "--select", "a", "--select", "b[]"}, "--select: 'b[]' is not a glob"},
+      {{"verify", "m", "--exclude", "x\\"}, "--exclude: 'x\\' is not a glob"},
+      {{"load", "m", "--exclude", ""}, "--exclude"},
+      {{"plan", "m", "--cost", "fs=1GB/s,request=1ms,fs=2GB/s"}, "--cost: 'fs' is given twice"},
+      {{"plan", "m", "--cost", ""}, "--cost"},
   };
   for (const auto& c : cases) EXPECT_THAT(refusal(c.arguments), HasSubstr(c.reason));
 }

@@ -112,6 +112,12 @@ TEST(TpRules, KnowTheNamesOfEachFamily) {
       {"model.layers.3.mlp.experts.255.down_proj.weight_scale_inv", {8, 8}, "S(1)"},
       {"model.layers.3.mlp.shared_experts.down_proj.weight", matrix, "S(1)"},
       {"model.layers.3.mlp.gate.e_score_correction_bias", vector, "R"},
+      {"model.layers.61.eh_proj.weight", {64, 128}, "R"},
+      {"model.layers.61.enorm.weight", vector, "R"},
+      {"model.layers.61.hnorm.weight", vector, "R"},
+      {"model.layers.61.embed_tokens.weight", matrix, "S(0)"},
+      {"model.layers.61.shared_head.norm.weight", vector, "R"},
+      {"model.layers.61.shared_head.head.weight", matrix, "S(0)"},
       // Mixtral
       {"model.layers.0.block_sparse_moe.gate.weight", matrix, "R"},
       {"model.layers.0.block_sparse_moe.experts.7.w1.weight", matrix, "S(0)"},
@@ -139,8 +145,7 @@ TEST(TpRules, KnowTheNamesOfEachFamily) {
       {"model.visual.blocks.31.mlp.down_proj.weight", matrix, "R"},
       {"vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.weight", matrix, "R"},
       // what no rule knows, or what does not have the shape of a weight
-      {"transformer.h.0.attn.c_attn.weight", matrix, "?"},
-      {"model.layers.0.self_attn.qkv_proj.weight", matrix, "?"},
+      {"transformer.h.0.attn.c_proj.weight", matrix, "?"},
       {"model.layers.0.self_attn.q_proj.qweight", matrix, "?"},
       {"model.layers.0.self_attn.q_proj.lora_A.weight", matrix, "?"},
       {"model.layers.0.self_attn.o_proj.weight", {2048, 1}, "S(1)"},
@@ -149,6 +154,42 @@ TEST(TpRules, KnowTheNamesOfEachFamily) {
   };
   for (const auto& c : cases)
     EXPECT_EQ(on_tp(c.name, c.shape), c.expected) << c.name << " " << c.shape.text();
+}
+
+// Phi-3, BLOOM, GPT-2, MPT, Baichuan; the experts of Llama 4 and gpt-oss. GPT-NeoX's holds head after head: it is cut.
+TEST(TpRules, LeaveFusedTensorsWholeAndNameThem) {
+  const Shape matrix{192, 64};
+  const std::vector<std::string> qkv = {"model.layers.0.self_attn.qkv_proj.weight",
+                                        "model.layers.0.self_attn.qkv_proj.bias",
+                                        "h.0.self_attention.query_key_value.weight",
+                                        "transformer.h.0.attn.c_attn.weight",
+                                        "transformer.blocks.0.attn.Wqkv.weight",
+                                        "model.layers.0.self_attn.W_pack.weight"};
+  const std::vector<std::string> gate_up = {"model.layers.0.mlp.gate_up_proj.weight",
+                                            "model.layers.0.feed_forward.experts.gate_up_proj",
+                                            "model.layers.0.mlp.experts.gate_up_proj_bias"};
+  std::vector<TensorMeta> tensors;
+  for (const auto& name : qkv) tensors.push_back(tensor(name, matrix));
+  for (const auto& name : gate_up) tensors.push_back(tensor(name, matrix));
+  tensors.push_back(tensor("gpt_neox.layers.0.attention.query_key_value.weight", matrix));
+  tensors.push_back(tensor("visual.blocks.0.attn.qkv_proj.weight", matrix));
+  tensors.push_back(tensor("other", matrix));
+  const TensorIndex index = index_of(std::move(tensors));
+  const Layout layout = Layout::preset("fsdp2+tp", Mesh::parse("dp_shard=2,tp=4"));
+  const auto left = layout.left_whole(index);
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_THAT(left[0].reason, HasSubstr("q, k and v"));
+  EXPECT_EQ(left[0].names, qkv);
+  EXPECT_THAT(left[1].reason, HasSubstr("gate and up"));
+  EXPECT_EQ(left[1].names, gate_up);
+  EXPECT_THAT(layout.unknown_to_tp(index), ElementsAre("other"));
+  const std::vector<TensorLayout> resolved = layout.resolve(index);
+  for (std::size_t t = 0; t < qkv.size() + gate_up.size(); ++t) EXPECT_THAT(resolved[t].dims, ElementsAre(0, -1));
+  EXPECT_THAT(resolved[qkv.size() + gate_up.size()].dims, ElementsAre(0, 0));
+  EXPECT_THAT(layout.rule_text(index.tensors[0], resolved[0]), HasSubstr("fused of q, k and v"));
+  // One rank of tp, or no rules for it: nothing to say.
+  EXPECT_THAT(Layout::preset("tp", Mesh::parse("tp=1")).left_whole(index), IsEmpty());
+  EXPECT_THAT(Layout::preset("fsdp2", Mesh::parse("dp_shard=4")).left_whole(index), IsEmpty());
 }
 
 TEST(TpRules, KnowEveryTensorOfTheTables) {

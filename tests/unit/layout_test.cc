@@ -373,7 +373,10 @@ TEST(RulesFile, NamesTheFaultyRule) {
     const char* text;
     const char* reason;
   } cases[] = {
-      {"{", "not JSON"},
+      {R"json({"default": {}, "rules": [{"match": "x*", "placements": {}}, {"match": "a[]", "placements": {}}]})json",
+       "rule 2: 'a[]' is not a glob"},
+      {R"json({"default": {}, "rules": [{"match": "[", "placements": {}}]})json", "rule 1: '[' is not a glob"},
+      {R"json({"default": {}, "rename": [{"match": "a\\", "replace": "b"}]})json", "rename 1: "},
       {R"json({"mesh": {"a": 2, "a": 3}, "default": {}})json", "\"a\" is given twice"},
       {R"json({"default": {"a": "S(0)", "a": "R"}})json", "\"a\" is given twice"},
       {R"json({"default": {}, "rules": [], "default": {}})json", "\"default\" is given twice"},
@@ -387,7 +390,7 @@ TEST(RulesFile, NamesTheFaultyRule) {
       {R"json({"mesh": "a=2", "rule": [], "default": {}})json", "unknown key \"rule\""},
       {R"json({"mesh": "a=2", "rules": [{"match": "x", "placements": {}}, {"match": "y"}]})json", "rule 2"},
       {R"json({"mesh": "a=2", "rules": [{"match": "x", "placements": {}, "axis": 1}]})json", "\"axis\""},
-      {R"json({"mesh": "a=2", "rules": [{"match": "", "placements": {}}]})json", "empty match"},
+      {R"json({"mesh": "a=2", "rules": [{"match": "", "placements": {}}]})json", "empty glob"},
       {R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {"b": "R"}}]})json", "axis b"},
       {R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {"a": 0}}]})json", "axis a"},
       {R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {"a": "Q"}}]})json", "rule 1 ('x*')"},
@@ -402,6 +405,45 @@ TEST(RulesFile, NamesTheFaultyRule) {
     Error error = thrown_error([&] { Layout::from_json(c.text, "r.json", std::nullopt, 2); });
     EXPECT_EQ(error.status(), Status::usage) << c.text;
     EXPECT_THAT(error.message(), AllOf(HasSubstr("r.json"), HasSubstr(c.reason))) << c.text;
+  }
+}
+
+// Lines and columns counted by hand, as an editor shows them.
+TEST(RulesFile, SaysWhereItIsNoJson) {
+  struct {
+    std::string text;
+    const char* reason;
+  } cases[] = {
+      {"", "the file is empty"},
+      {"\n \n", "the file is empty"},
+      {"{", "line 1, column 2: the file ends here"},
+      {"{\"rules\": [\n  {\"match\": \"*\"\n", "line 2, column 16: the file ends here"},
+      {"{\"default\": {},}", "line 1, column 16: '}': a ',' stands before this"},
+      {"{\"rules\": [\n],\n}", "line 3, column 1: '}': a ',' stands before this"},
+      {"{\"rules\": [1,]}", "line 1, column 14: ']': a ',' stands before this"},
+      {"{\"mesh\": \"a=2\"\n \"default\": {}}", "line 2, column 2: a ',' or '}' is missing before '\"default\"'"},
+      {"{\"rules\": [{} {}]}", "line 1, column 15: a ',' or ']' is missing before '{'"},
+      {"{\"mesh\" 1}", "line 1, column 9: a ':' is missing before '1'"},
+      {"{mesh: 1}", "line 1, column 2: 'mesh' stands where a key in double quotes is expected"},
+      {"{\"mesh\": tru}", "line 1, column 10: 'tru' is neither a number nor true"},
+      {"{\"mesh\": a=2}", "line 1, column 10: 'a=2' is neither a number nor true"},
+      {"{\"mesh\":}", "line 1, column 9: '}' stands where a value is expected"},
+      {"{\"mesh\": \"a=2}", "line 1, column 10: the string that begins here has no closing quote"},
+      {"{\"mesh\": \"a\n\"}", "line 1, column 12: a string holds a line break"},
+      {"{\"rules\": [{\"match\": \"x\\[\"}]}", "line 1, column 25: in a string"},
+      {"{\"\xc3\xa4\": x}", "line 1, column 7: 'x' is neither"},
+      {"{\"mesh\": \"\xff\"}", "line 1, column 11: this is not UTF-8"},
+      {" }", "line 1, column 2: '}' stands where a value is expected"},
+      {"{}\n}", "line 2, column 1: '}' follows the end"},
+      {"// mine\n{}", "line 1, column 1: JSON has no comments"},
+      {"{\"mesh\": 1e999}", "a number in it is too large"},
+      {std::string("{\n\0}", 4), "line 2, column 1: a zero byte"},
+  };
+  for (const auto& c : cases) {
+    Error error = thrown_error([&] { Layout::from_json(c.text, "r.json", std::nullopt, 2); });
+    EXPECT_EQ(error.status(), Status::usage) << c.text;
+    EXPECT_THAT(error.message(), HasSubstr(std::string("r.json: not JSON: ") + c.reason)) << c.text;
+    EXPECT_EQ(error.message().find("json.exception"), std::string::npos) << error.message();
   }
 }
 

@@ -34,6 +34,16 @@ class Output {
   std::FILE* file_;
 };
 
+TEST(Progress, CountsOtherThingsThanBytes) {
+  Output out;
+  double now = 0;
+  Progress progress(out.file(), "plan", false, 5, [&] { return now; });
+  progress.counting("ranks");
+  now = 10;
+  progress.update(2500, 10000);
+  EXPECT_EQ(out.text(), "plan: 25%, 2500 ranks of 10000 ranks, 250 ranks/s, 30 s left\n");
+}
+
 TEST(Progress, WritesALineEveryFewSeconds) {
   Output out;
   double now = 100;
