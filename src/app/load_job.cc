@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 
 #include "backend/host/device.h"
 #include "backend/safetensors/shard_file.h"
+#include "backend/safetensors/staged_shards.h"
 #include "base/crc64.h"
 #include "base/stopwatch.h"
 #include "base/version.h"
@@ -135,6 +137,7 @@ LoadJob::LoadJob(Session& session, const RunOptions& options)
       session, options.checkpoint,
       {options.selection, options.expect, rules, options.layout, options.trust_index});
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
+  rules_ = rules;
   together(session.control(), [&] {
     costs_ = Costs::parse(options.cost);
     layout_ =
@@ -293,12 +296,19 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
 }
 
 void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
-  std::string path = fmt::format("{}/rank-{:05}.safetensors", folder, session_.rank());
+  std::string path = staged_path(folder, static_cast<std::uint64_t>(session_.rank()));
   bool written = false;
+  // Files of two loads must not pass for one set.
+  std::string set;
+  if (session_.is_root()) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    set = fmt::format("{:x}-{:x}-{}", now, getpid(), session_.control().host());
+  }
+  set = session_.control().broadcast(std::move(set));
   try {
     together(session_.control(), [&] { refuse_other_shards(folder, session_.ranks()); });
     together(session_.control(), [&] {
-      write_shards(loaded, folder, path);
+      write_shards(loaded, folder, path, set);
       written = true;
     });
   } catch (const Error&) {
@@ -308,7 +318,8 @@ void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
   }
 }
 
-void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const {
+void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, const std::string& path,
+                           const std::string& set) const {
   // Node-local folders are often not there yet; only the last part of the path is made, so that a missing
   // mount shows.
   if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
@@ -345,12 +356,15 @@ void LoadJob::write_shards(const Loaded& loaded, const std::string& folder, cons
       {"format", "pt"},
       {"slabload_version", kVersion},
       {"slabload_checkpoint", options_.checkpoint},
-      {"slabload_layout", layout_->name()},
-      {"slabload_mesh", layout_->mesh().text()},
+      {kStagedSet, set},
+      {kStagedLayout, layout_->name()},
+      {kStagedMesh, layout_->mesh().text()},
+      {kStagedMetadata, Json(index_.metadata).dump(-1, ' ', false, Json::error_handler_t::replace)},
       {"slabload_coordinate", Json(std::vector<std::uint64_t>(coordinate.begin(), coordinate.end())).dump()},
-      {"slabload_rank", fmt::format("{}", rank)},
-      {"slabload_ranks", fmt::format("{}", session_.ranks())},
-      {"slabload_tensors", places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
+      {kStagedRank, fmt::format("{}", rank)},
+      {kStagedRanks, fmt::format("{}", session_.ranks())},
+      {kStagedTensors, places.dump(-1, ' ', false, Json::error_handler_t::replace)}};
+  if (!rules_.empty()) metadata[kStagedRules] = rules_;
   write_shard_file(path, tensors, metadata, true, host_view(loaded), stage_out_piece());
 }
 

@@ -51,7 +51,8 @@ class LoadJob {
 
   Session& session_;
   const RunOptions& options_;
-  void write_shards(const Loaded& loaded, const std::string& folder, const std::string& path) const;
+  void write_shards(const Loaded& loaded, const std::string& folder, const std::string& path,
+                    const std::string& set) const;
   std::uint64_t stage_out_piece() const;
   ShardView host_view(const Loaded& loaded) const;
 
@@ -62,6 +63,7 @@ class LoadJob {
   std::vector<std::uint32_t> nodes_;  // of every rank
   TensorIndex index_;
   std::unique_ptr<Layout> layout_;
+  std::string rules_;  // the text, if the layout is a rules file
 };
 
 // Lines for the report: what is converted, narrowed, skipped, or read in another way than asked for.

@@ -68,23 +68,25 @@ TensorIndex SaveJob::target_of(const TensorIndex& source, const std::vector<DTyp
   return target;
 }
 
-PlanParams SaveJob::params() const {
-  PlanParams params = plan_params(options_, options_.strategy, hardware_.gpu());
-  params.nodes = NodeMap(session_.nodes());
-  params.cast.reset();  // the shards have been converted
-  if (params.pinned && options_.compress != "none") {
+SaveJob::SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware)
+    : session_(session), options_(options), layout_(layout), hardware_(hardware) {
+  params_ = plan_params(options_, options_.strategy, hardware_.gpu());
+  params_.nodes = NodeMap(session_.nodes());
+  params_.cast.reset();  // the shards have been converted
+  if (params_.pinned && options_.compress != "none") {
     // A compressed row of chunks passes through the slots as a whole.
-    if (std::optional<StagingSplit> split = split_staging(params, false))
-      params.round_bytes = std::min(params.round_bytes, split->slots * split->slot_bytes);
+    if (std::optional<StagingSplit> split = split_staging(params_, false))
+      params_.round_bytes = std::min(params_.round_bytes, split->slots * split->slot_bytes);
   }
-  return params;
+}
+
+SavePlan SaveJob::plan(const TensorIndex& target) const {
+  const TensorIndex index = laid_out(target, sink_options(options_));
+  return SavePlanner(index, layout_, params_).plan(static_cast<std::uint64_t>(session_.rank()));
 }
 
 void SaveJob::check(const TensorIndex& target) const {
-  const PlanParams with = params();
-  together(session_.control(), [&] {
-    SavePlanner(laid_out(target, sink_options(options_)), layout_, with).plan(static_cast<std::uint64_t>(session_.rank()));
-  });
+  together(session_.control(), [&] { plan(target); });
 }
 
 SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
@@ -97,7 +99,6 @@ SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
     const double now = now_s();
     return now - std::exchange(since, now);
   };
-  const PlanParams with = params();
   const Hdf5SinkOptions sink_with = sink_options(options_);
   check(source.index);
   stats.plan_s += lap();
@@ -111,12 +112,12 @@ SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
   std::unique_ptr<SavePlanner> planner;
   SavePlan plan;
   together(control, [&] {
-    planner = std::make_unique<SavePlanner>(sink.made(), layout_, with);
+    planner = std::make_unique<SavePlanner>(sink.made(), layout_, params_);
     plan = planner->plan(static_cast<std::uint64_t>(session_.rank()));
   });
   std::unique_ptr<Fabric> fabric = hardware_.fabric();
   stats.plan_s += lap();
-  Saver saver(sink, {*source.device, *fabric, control, watchdog}, checked_split(with, false));
+  Saver saver(sink, {*source.device, *fabric, control, watchdog}, checked_split(params_, false));
   const std::vector<std::uint64_t> crc64 = saver.run(plan, source.shards, stats, timeline);
   lap();
   watchdog.waiting("commit", nullptr);
@@ -132,7 +133,7 @@ SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
   report.checkpoint = options_.out;
   report.mesh = layout_.mesh().text();
   report.layout = layout_.name();
-  report.strategy = with.strategy;
+  report.strategy = params_.strategy;
   report.strategy_why = planner->why();
   report.device = source.device->description();
   report.fabric = fabric->description();

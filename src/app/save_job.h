@@ -24,12 +24,14 @@ struct SaveSource {
 
 class SaveJob {
  public:
-  // Keeps references.
-  SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware)
-      : session_(session), options_(options), layout_(layout), hardware_(hardware) {}
+  // Keeps references. Collective.
+  SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware);
 
   // What a save makes of the tensors of an index: little-endian, in the dtypes given.
   static TensorIndex target_of(const TensorIndex& source, const std::vector<DType>& dtypes);
+
+  // This rank's part of a plan for a target that is not there yet: where its shards are expected. Not collective.
+  SavePlan plan(const TensorIndex& target) const;
 
   // Refuses (Status::usage) what no file has to be opened for: a plan that does not fit. Collective; agreed.
   void check(const TensorIndex& target) const;
@@ -38,13 +40,13 @@ class SaveJob {
   SaveReport run(const SaveSource& source, Watchdog& watchdog) const;
 
  private:
-  PlanParams params() const;
   void gather(SaveReport& report, const RankStats& stats) const;
 
   Session& session_;
   const RunOptions& options_;
   const Layout& layout_;
   Hardware& hardware_;
+  PlanParams params_;
 };
 
 }  // namespace slabload

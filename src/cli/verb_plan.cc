@@ -1,4 +1,6 @@
 // slabload plan
+#include <fmt/format.h>
+
 #include <malloc.h>
 
 #include "app/checkpoint.h"
