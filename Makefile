@@ -121,6 +121,7 @@ gput_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu))
 gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu/tools))
 gpu_tools := $(patsubst $(O)/tests/gpu/tools/%.o,$(B)/gpu_tools/%,$(gpu_tool_obj))
 tool_obj := $(call in,tests/tools)
+program_obj := $(call in,tests/programs)
 bench_obj := $(call in,tests/bench)
 c_obj    := $(patsubst %.c,$(O)/%.o,$(wildcard tests/mpi/*.c))
 preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
@@ -134,8 +135,8 @@ user_lib := $(B)/libslabload.a
 libs := $(mpi_lib) $(host_lib) $(pure_lib)
 
 plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj) $(bench_obj)
-heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj)
-test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj)
+heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj) $(program_obj)
+test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj) $(program_obj)
 all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 
 # ---- rules --------------------------------------------------------------------------------------
@@ -180,6 +181,10 @@ $(gpu_tools): $(B)/gpu_tools/%: $(O)/tests/gpu/tools/%.o $(libs)
 	$(call say,Linking,$(@F))
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $< $(libs) -Wl,--as-needed $(cuda_libs) $(base_libs)
+
+$(B)/flips: $(program_obj) $(libs)
+	$(call say,Linking,flips)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $^ $(mpi_libs)
 
 $(B)/plan_bench: $(bench_obj) $(pure_lib)
 	$(call say,Linking,plan_bench)
@@ -307,7 +312,7 @@ help: ## list the targets and the settings
 	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
-tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(preloads)) $(double_tests) all ## build the test programs
+tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(B)/flips $(preloads)) $(double_tests) all ## build the test programs
 
 test_env = BUILD=$(B) CUDA=$(cuda) CXX='$(CXX)' MPIRUN='$(MPIRUN)' SAN='$(SAN)'
 

@@ -26,7 +26,7 @@ Status run_plan(const RunOptions& options, bool speaks) {
   // Plan after plan of one size: what one frees serves the next, without a visit to the system.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  TensorIndex index = options.table.empty() ? read_index(options.checkpoint, options.trust_index) : read_table(options.table);
+  TensorIndex index = options.table.empty() ? read_index(options.checkpoint, {options.trust_index, options.timeout_s}) : read_table(options.table);
   std::string rules = is_rules_file(options.layout) ? read_text(options.layout) : "";
   index = wished_index(std::move(index), {options.selection, options.expect, rules, options.layout});
   std::uint64_t ranks = planned_ranks(options);

@@ -1,0 +1,41 @@
+# Bits flipped in a file. In the metadata, anywhere: an error, or tensors as they were, never other ones (the whole run, over
+# every bit, is tests/soak/flips.sh). In the data: the command line names the tensor (tests/mpi/flips_test.cc does it a
+# thousand times).
+source "$(dirname "$0")/lib.sh"
+[ -x "$BUILD/flips" ] || fail "$BUILD/flips is missing: make tests"
+mkdir files damaged
+"$PYTHON" "$top/tests/tools/flip_files.py" files
+for file in plain odd; do
+  STATUS=0
+  timeout 120 "$BUILD/flips" files/$file.h5 damaged --count "${FLIPS:-2000}" --seed 11 >"$OUT" 2>"$ERR" || STATUS=$?
+  expect_status 0
+  echo "$file.h5: $(grep flips "$OUT")"
+done
+
+# From outside, where the damage is an exit status and a line.
+"$PYTHON" - >flips.txt <<'END'
+import random
+import h5py
+choose = random.Random(5)
+with h5py.File("files/plain.h5") as file:
+    names = [name for name in ("embed", "layers/0/weight", "layers/0/bias", "scale", "flags")]
+    for i in range(6):
+        item = file[names[i % len(names)]]
+        print(item.name[1:], item.id.get_offset() + choose.randrange(item.id.get_storage_size()), choose.randrange(8))
+END
+while read -r name byte bit; do
+  cp files/plain.h5 flipped.h5
+  "$PYTHON" -c 'import sys
+with open("flipped.h5", "r+b") as file:
+    file.seek(int(sys.argv[1])); value = file.read(1)[0]; file.seek(int(sys.argv[1])); file.write(bytes([value ^ (1 << int(sys.argv[2]))]))' \
+    "$byte" "$bit"
+  for verb in "verify flipped.h5" "load flipped.h5 --layout replicate"; do
+    # shellcheck disable=SC2086
+    run_mpi 2 $verb
+    expect_status 1
+    expect_err "slabload: error: .*flipped.h5.*$name"
+  done
+done <flips.txt
+echo "$(wc -l <flips.txt) flips in data: verify and load name the tensor"
+
+# Crashes of the library that flips had found (tests/soak/flips.sh finds them again): errors of the program.
