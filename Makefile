@@ -326,6 +326,11 @@ soak: ## the long tests (an hour): every CUDA and NCCL call of a load fails, han
 	@$(MAKE) --no-print-directory tests CUDA=fake
 	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all $(if $(PART),--part $(PART))
 
+soak-files: ## a long test (minutes): every bit of the metadata of small files is flipped; an error, or tensors as they were
+	@tests/tools/deps.sh test
+	@$(MAKE) --no-print-directory $(B)/flips all
+	@$(test_env) bash tests/soak/flips.sh
+
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle
 

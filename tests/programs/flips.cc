@@ -8,6 +8,7 @@
 #include <hdf5.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,13 +157,20 @@ class Run {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(3);
 #endif
     while (shared_->next < flips_.size()) {
-      alarm(10);
+      watch(10);
       one(flips_[shared_->next]);
-      alarm(0);
+      watch(0);
       shared_->next = shared_->next + 1;
       // What the library could not close it would go on using.
       if (H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) != 0) return;
     }
+  }
+
+  // Ends the process after so many seconds of computing; 0: no more. Not by the clock: the machine may be busy.
+  static void watch(int seconds) {
+    struct itimerval timer {};
+    timer.it_value.tv_sec = seconds;
+    setitimer(ITIMER_PROF, &timer, nullptr);
   }
 
   void one(const Flip& flip) {
