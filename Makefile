@@ -144,7 +144,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test soak gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test soak soak-files gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)

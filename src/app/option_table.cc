@@ -289,7 +289,7 @@ std::vector<OptionSpec> make_options() {
        "bf16, fp16 or fp32: convert floating tensors (default: no conversion)", set_cast},
       {"verify", kCommon, once, "MODE",
        "checksum: at the reader; shards: again on the final shards; none (default: checksum)", set_verify},
-      {"timeout", kCommon | kGenerate | kImport | kVerify, once, "TIME",
+      {"timeout", kCommon | kGenerate | kImport | kInspect | kVerify, once, "TIME",
        fmt::format("longest silence inside a phase before the job is ended: s, ms, min, h (default: {}s)",
                    defaults.timeout_s),
        set_timeout},
