@@ -166,7 +166,8 @@ class Run {
     }
   }
 
-  // Ends the process after so many seconds of computing; 0: no more. Not by the clock: the machine may be busy.
+  // Ends the process after so many seconds of computing; 0: no more. Not by the clock: the machine may be
+  // busy.
   static void watch(int seconds) {
     struct itimerval timer {};
     timer.it_value.tv_sec = seconds;
