@@ -121,6 +121,7 @@ gput_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu))
 gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu/tools))
 gpu_tools := $(patsubst $(O)/tests/gpu/tools/%.o,$(B)/gpu_tools/%,$(gpu_tool_obj))
 tool_obj := $(call in,tests/tools)
+program_obj := $(call in,tests/programs)
 bench_obj := $(call in,tests/bench)
 c_obj    := $(patsubst %.c,$(O)/%.o,$(wildcard tests/mpi/*.c))
 preloads := $(patsubst tests/tools/%.c,$(B)/%.so,$(wildcard tests/tools/*_preload.c))
@@ -134,8 +135,8 @@ user_lib := $(B)/libslabload.a
 libs := $(mpi_lib) $(host_lib) $(pure_lib)
 
 plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj) $(bench_obj)
-heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj)
-test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj)
+heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj) $(program_obj)
+test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj) $(program_obj)
 all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 
 # ---- rules --------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test soak gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test soak soak-files gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -180,6 +181,10 @@ $(gpu_tools): $(B)/gpu_tools/%: $(O)/tests/gpu/tools/%.o $(libs)
 	$(call say,Linking,$(@F))
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $< $(libs) -Wl,--as-needed $(cuda_libs) $(base_libs)
+
+$(B)/flips: $(program_obj) $(libs)
+	$(call say,Linking,flips)
+	$(Q)$(CXX) $(CXXFLAGS) $(san_flags) -pthread $(LDFLAGS) -o $@ $^ $(mpi_libs)
 
 $(B)/plan_bench: $(bench_obj) $(pure_lib)
 	$(call say,Linking,plan_bench)
@@ -307,7 +312,7 @@ help: ## list the targets and the settings
 	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
-tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(preloads)) $(double_tests) all ## build the test programs
+tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(B)/flips $(preloads)) $(double_tests) all ## build the test programs
 
 test_env = BUILD=$(B) CUDA=$(cuda) CXX='$(CXX)' MPIRUN='$(MPIRUN)' SAN='$(SAN)'
 
@@ -320,6 +325,11 @@ soak: ## the long tests (an hour): every CUDA and NCCL call of a load fails, han
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory tests CUDA=fake
 	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all $(if $(PART),--part $(PART))
+
+soak-files: ## a long test (minutes): every bit of the metadata of small files is flipped; an error, or tensors as they were
+	@tests/tools/deps.sh test
+	@$(MAKE) --no-print-directory $(B)/flips all
+	@$(test_env) bash tests/soak/flips.sh
 
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "backend/hdf5/index.h"
 #include "backend/hdf5/reader.h"
 #include "backend/safetensors/index.h"
 #include "backend/safetensors/storage.h"
@@ -15,8 +14,8 @@
 
 namespace slabload {
 
-TensorIndex read_index(const std::string& path, bool trust_index) {
-  return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index(path, trust_index);
+TensorIndex read_index(const std::string& path, const IndexReading& reading) {
+  return looks_like_safetensors(path) ? read_safetensors_index(path) : read_hdf5_index_apart(path, reading);
 }
 
 TensorIndex wished_index(TensorIndex index, const IndexWish& wish) {
@@ -31,7 +30,7 @@ TensorIndex shared_index(Session& session, const std::string& path, const IndexW
   Control& control = session.control();
   std::string bytes;
   together(control, [&] {
-    if (session.is_root()) bytes = to_bytes(wished_index(read_index(path, wish.trust_index), wish));
+    if (session.is_root()) bytes = to_bytes(wished_index(read_index(path, wish.reading), wish));
   });
   return index_from_bytes(control.broadcast(std::move(bytes)));
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "app/index_child.h"
 #include "app/options.h"
 #include "app/session.h"
 #include "backend/storage.h"
@@ -13,8 +14,9 @@
 namespace slabload {
 
 // Reads the index of an HDF5 file or of a safetensors file, folder or index. One process. Throws
-// Status::file, and Status::wrong_data if a checksum of the index is wrong, unless `trust_index`.
-TensorIndex read_index(const std::string& path, bool trust_index = false);
+// Status::file, and Status::wrong_data if a checksum of the index is wrong. An HDF5 file is walked by a process
+// apart.
+TensorIndex read_index(const std::string& path, const IndexReading& reading = {});
 
 // What a load asks of an index: the names of a rules file (its text, or empty, and where it is from), then the selection,
 // then that it is what the table at `expect` (or empty) wants. Throws Status::usage or Status::wrong_data.
@@ -22,7 +24,7 @@ struct IndexWish {
   Selection selection;
   std::string expect;
   std::string rules, rules_source;
-  bool trust_index = false;  // as for read_index
+  IndexReading reading;
 };
 TensorIndex wished_index(TensorIndex index, const IndexWish& wish);
 

@@ -135,7 +135,7 @@ LoadJob::LoadJob(Session& session, const RunOptions& options)
   });
   index_ = shared_index(
       session, options.checkpoint,
-      {options.selection, options.expect, rules, options.layout, options.trust_index});
+      {options.selection, options.expect, rules, options.layout, {options.trust_index, options.timeout_s}});
   if (is_rules_file(options.layout)) rules = session.control().broadcast(std::move(rules));
   rules_ = rules;
   together(session.control(), [&] {

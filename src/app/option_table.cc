@@ -330,7 +330,7 @@ std::vector<OptionSpec> make_options() {
        "checksum: at the reader; shards: again on the final shards, or of a save: what was written is read again before the "
        "rename; none (default: checksum)",
        set_verify},
-      {"timeout", kCommon | kGenerate | kImport | kVerify, once, "TIME",
+      {"timeout", kCommon | kGenerate | kImport | kInspect | kVerify, once, "TIME",
        fmt::format("longest silence inside a phase before the job is ended: s, ms, min, h (default: {}s)",
                    defaults.timeout_s),
        set_timeout},

@@ -13,7 +13,7 @@ Scan scan_checkpoint(Session& session, const std::string& path, const RunOptions
   Stopwatch watch;
   watchdog.at("open", nullptr);
   Scan scan;
-  scan.index = shared_index(session, path, {options.selection, "", "", "", options.trust_index});
+  scan.index = shared_index(session, path, {options.selection, "", "", "", {options.trust_index, options.timeout_s}});
   // Each rank reads other tensors, so a collective read has no partner.
   IoMode io = options.io == IoMode::collective ? IoMode::independent : options.io;
   std::unique_ptr<Storage> storage = open_storage(session, scan.index, io, options.hints);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "app/index_child.h"
 #include "base/stop_signal.h"
 #include "cli/help.h"
 #include "cli/options.h"
@@ -100,6 +101,7 @@ Status run(const std::vector<std::string>& arguments) {
 }  // namespace slabload
 
 int main(int argc, char** argv) {
+  slabload::serve_index_child(argc, argv);
   // A file size limit then shows as an error of write(2) that names the file.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

@@ -10,7 +10,7 @@ namespace slabload {
 Status run_import(Session& session, const RunOptions& options) {
   auto watchdog = session.watch(options.timeout_s, "import");
   WriteReport report(session, "import", options.checkpoint, options.out);
-  TensorIndex index = shared_index(session, options.checkpoint, {{}, "", "", "", options.trust_index});
+  TensorIndex index = shared_index(session, options.checkpoint, {{}, "", "", "", {options.trust_index, options.timeout_s}});
   std::unique_ptr<Storage> source = open_storage(session, index, IoMode::independent, {});
   Hdf5Sink sink(options.out, session.control(), options.force);
   TransferResult result =

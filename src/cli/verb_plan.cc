@@ -50,7 +50,7 @@ PlannedRanks planned_ranks(const RunOptions& options, const std::string& rules) 
 }
 
 TensorIndex read_any(const RunOptions& options) {
-  return options.table.empty() ? read_index(options.checkpoint, options.trust_index) : read_table(options.table);
+  return options.table.empty() ? read_index(options.checkpoint, {options.trust_index, options.timeout_s}) : read_table(options.table);
 }
 
 // Why the index has no such tensor: an old name, one that is not selected, or a slip.

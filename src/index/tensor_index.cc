@@ -143,7 +143,10 @@ TensorMeta get_tensor(Reader& r) {
   std::uint64_t chunk_ndim = r.count(8);
   if (chunk_ndim != 0 && chunk_ndim != ndim) Reader::broken();
   t.chunk.resize(chunk_ndim);
-  for (std::uint64_t& n : t.chunk) n = r.number();
+  for (std::uint64_t& n : t.chunk) {
+    n = r.number();
+    if (n == 0) Reader::broken();  // it divides
+  }
   t.filters.resize(r.count(8));
   for (auto& filter : t.filters) filter = r.text();
   std::string fill = r.text();

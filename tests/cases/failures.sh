@@ -108,6 +108,46 @@ SLABLOAD_FAULT=touch
 cp good.h5 victim.h5
 run_mpi 3 load victim.h5 --min-read 1KiB
 ends_with 3 'victim.h5.*written to since'
+SLABLOAD_FAULT=replace
+cp good.h5 victim.h5
+run_mpi 3 load victim.h5 --min-read 1KiB
+ends_with 3 'victim.h5.*is another file .*replaced'
+cp good.h5 victim.h5
+run_mpi 2 verify victim.h5
+ends_with 3 'victim.h5.*is another file .*replaced'
+
+# ---- locks -------------------------------------------------------------------------------------------------------------
+SLABLOAD_FAULT='' SLABLOAD_FAULT_RANK=''
+export SLABLOAD_FAULT_LOCK
+for code in 37 95; do  # ENOLCK as old NFS says it, EOPNOTSUPP; ENOSYS the library may take for consent
+  SLABLOAD_FAULT_LOCK=$code
+  run_mpi 2 load good.h5
+  ends_with 3 'good.h5.*its file system refuses locks \(.*HDF5_USE_FILE_LOCKING=FALSE'
+  run inspect good.h5
+  ends_with 3 'good.h5.*its file system refuses locks \(.*HDF5_USE_FILE_LOCKING=FALSE'
+done
+HDF5_USE_FILE_LOCKING=FALSE run_mpi 2 load good.h5
+expect_status 0
+SLABLOAD_FAULT_LOCK=
+cp good.h5 held.h5
+exec 9<>held.h5
+flock -x 9
+run_mpi 2 load held.h5
+ends_with 3 'held.h5.*held by a writer'
+HDF5_USE_FILE_LOCKING=FALSE run_mpi 2 load held.h5
+expect_status 0
+exec 9>&-
+# A writer that crashed leaves a mark in files of the newer layouts.
+"$PYTHON" - <<'END'
+import h5py, os
+file = h5py.File("marked.h5", "w", libver="latest")
+file["a"] = [1.0]
+file.flush()
+os._exit(0)
+END
+run_mpi 2 load marked.h5
+ends_with 3 'marked.h5.*open for writing, or left so by a writer that crashed.*h5clear'
+SLABLOAD_FAULT_RANK=1
 
 # ---- a rank that dies, a rank that hangs ---------------------------------------------------------------------------------
 nobody_left() {  # a process that still has this folder's file on its command line

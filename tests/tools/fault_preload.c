@@ -1,11 +1,13 @@
 /* LD_PRELOAD library: something happens to a rank, or to a file, at a read, before the read itself is made.
  *   SLABLOAD_FAULT         truncate  the file ends at the first byte of that read from then on
  *                          touch     the file is written to (its last byte, with the same value) and goes on as it was
+ *                          replace   another file, its copy, is renamed over it
  *                          kill      the rank dies by SIGKILL
  *                          hang      the read never returns
  *   SLABLOAD_FAULT_PATH    the file whose reads count; reads of any other pass
  *   SLABLOAD_FAULT_OFFSET  the first read that starts at or behind this byte is the one (default 0)
  *   SLABLOAD_FAULT_BYTES   and that is of at least so many bytes (default 0), to let metadata pass
+ *   SLABLOAD_FAULT_LOCK    an errno: every flock() fails with it, of whatever file
  *   SLABLOAD_FAULT_RANK    the one rank it happens on (default: all), by OMPI_COMM_WORLD_RANK or SLURM_PROCID
  * It happens once in a process. */
 #define _GNU_SOURCE
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -56,6 +59,27 @@ static void touch(const char* path) {
   _exit(99);
 }
 
+static void replace(const char* path) {
+  char name[PATH_MAX], piece[65536];
+  snprintf(name, sizeof name, "%s.other", path);
+  int from = open(path, O_RDONLY | O_CLOEXEC);
+  int to = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  off_t at = 0;
+  for (ssize_t got; (got = NEXT(pread)(from, piece, sizeof piece, at)) > 0; at += got) {
+    if (pwrite(to, piece, got, at) != got) break;
+  }
+  if (from >= 0 && to >= 0 && close(from) == 0 && close(to) == 0 && rename(name, path) == 0) return;
+  perror("fault_preload: replace");
+  _exit(99);
+}
+
+int flock(int fd, int operation) {
+  const char* code = getenv("SLABLOAD_FAULT_LOCK");
+  if (!code || !*code) return NEXT(flock)(fd, operation);
+  errno = atoi(code);
+  return -1;
+}
+
 static off64_t number(const char* name) {
   const char* text = getenv(name);
   return text ? (off64_t)strtoull(text, NULL, 0) : 0;
@@ -80,6 +104,7 @@ static void before_read(int fd, off64_t offset, size_t bytes) {
       _exit(99);
     }
     if (strcmp(fault, "touch") == 0) touch(path);
+    if (strcmp(fault, "replace") == 0) replace(path);
     if (strcmp(fault, "kill") == 0) raise(SIGKILL);
     if (strcmp(fault, "hang") == 0) {
       for (;;) pause();

@@ -6,6 +6,7 @@
 #include "backend/hdf5/attribute.h"
 #include "backend/hdf5/dtype.h"
 #include "backend/hdf5/format.h"
+#include "base/bytes.h"
 #include "base/narrow.h"
 
 namespace slabload::hdf5 {
@@ -54,6 +55,9 @@ std::string read_filters(hid_t dcpl, TensorMeta& tensor, const Where& where) {
   return {};
 }
 
+// A file of a few bytes may declare any size that it never writes.
+constexpr std::uint64_t kMostUnwritten = std::uint64_t{1} << 40;
+
 // Makes the tensor one that was never written; returns the reason if its elements then have no value.
 std::string set_fill(hid_t dcpl, hid_t type, TensorMeta& tensor, const Where& where) {
   tensor.storage = StorageKind::fill;
@@ -61,6 +65,8 @@ std::string set_fill(hid_t dcpl, hid_t type, TensorMeta& tensor, const Where& wh
   tensor.chunk.clear();
   tensor.filters.clear();
   if (tensor.elements() == 0) return {};
+  if (tensor.bytes() > kMostUnwritten)
+    return fmt::format("declares {}, and nothing of it is in the file", format_bytes(tensor.bytes()));
   H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
   SLABLOAD_HDF5(where, H5Pfill_value_defined, dcpl, &defined);
   if (defined == H5D_FILL_VALUE_UNDEFINED) return "never written, and without a fill value";
@@ -102,7 +108,14 @@ std::string locate_chunked(hid_t dataset, hid_t space, hid_t dcpl, hid_t type, s
   SLABLOAD_HDF5(where, H5Pget_chunk, dcpl, narrow<int>(ndim), chunk.data());
   tensor.chunk.assign(chunk.begin(), chunk.end());
   std::uint64_t needed = 1;  // cannot overflow: no more chunks than elements
-  for (std::size_t d = 0; d < ndim; ++d) needed *= ceil_div(tensor.shape[d], tensor.chunk[d]);
+  std::uint64_t chunk_bytes = dtype_size(tensor.dtype);
+  for (std::size_t d = 0; d < ndim; ++d) {
+    // The library takes chunks below 4 GiB only.
+    if (tensor.chunk[d] == 0 || tensor.chunk[d] > UINT32_MAX || chunk_bytes * tensor.chunk[d] > UINT32_MAX)
+      return fmt::format("damaged: chunks of shape {}", dims_text(tensor.chunk));
+    chunk_bytes *= tensor.chunk[d];
+    needed *= ceil_div(tensor.shape[d], tensor.chunk[d]);
+  }
   if (std::string reason = read_filters(dcpl, tensor, where); !reason.empty()) return reason;
   hsize_t there = 0;
   SLABLOAD_HDF5(where, H5Dget_num_chunks, dataset, space, &there);
@@ -110,6 +123,13 @@ std::string locate_chunked(hid_t dataset, hid_t space, hid_t dcpl, hid_t type, s
   tensor.storage = there < needed ? StorageKind::chunked_holes : StorageKind::chunked;
   tensor.stored_bytes = H5Dget_storage_size(dataset);
   if (tensor.stored_bytes > file_size) cut_short(where, tensor.stored_bytes, file_size);
+  // No filter lets data grow by more than this; what is larger expands to more than a chunk when it is read.
+  const std::uint64_t plain = there * chunk_bytes;
+  if (tensor.stored_bytes > plain + plain / 64 + there * 1024)
+    return fmt::format("damaged: {} bytes in the file for chunks of {}", tensor.stored_bytes, plain);
+  if (tensor.storage == StorageKind::chunked_holes &&
+      tensor.bytes() - std::min(plain, tensor.bytes()) > kMostUnwritten)
+    return fmt::format("declares {}, and next to nothing of it is in the file", format_bytes(tensor.bytes()));
   return {};
 }
 

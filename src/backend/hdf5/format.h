@@ -1,6 +1,7 @@
 // What slabload adds to a plain HDF5 file: one group, and one attribute per dataset.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace slabload::hdf5 {
@@ -16,6 +17,9 @@ inline constexpr const char* kIndexCrc64 = "index_crc64";  // from minor version
 inline constexpr const char* kCrc64 = "slabload_crc64";    // attributes of a dataset
 inline constexpr const char* kName =
     "slabload_name";  // of a dataset in kOddNames: bytes of the tensor's name
+
+// Groups below each other that a reader goes down; a name with more is one of kOddNames.
+inline constexpr std::size_t kMostDepth = 256;
 
 // A reader takes any minor version of the major version it knows.
 inline constexpr std::uint64_t kMajor = 1;

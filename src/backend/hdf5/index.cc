@@ -130,6 +130,19 @@ void check_names(const TensorIndex& index) {
   }
 }
 
+// Two tensors cannot have the same bytes: a second name is a link. `index` is sorted for reading.
+void check_extents(const TensorIndex& index) {
+  const TensorMeta* last = nullptr;
+  for (const TensorMeta& tensor : index.tensors) {
+    if (tensor.storage != StorageKind::contiguous || tensor.bytes() == 0) continue;
+    if (last != nullptr && tensor.offset < last->offset + last->bytes()) {
+      fail(Status::file, "file '{}': tensors '{}' and '{}' overlap at byte {}: the file is damaged",
+           printable(index.path), printable(last->name), printable(tensor.name), tensor.offset);
+    }
+    last = &tensor;
+  }
+}
+
 // Damaged metadata can still be well-formed, with other names, shapes or places. A status of wrong data, as
 // for a tensor whose checksum fails: the file can be read, what it says is not what was saved.
 void prove(hid_t file, bool ours, bool trust_index, TensorIndex& index) {
@@ -194,11 +207,12 @@ TensorIndex read_hdf5_index(const std::string& path, bool trust_index) {
   if (ours && exists(file.get(), kOddNames, where)) add_odd_names(file.get(), size, index);
   check_names(index);
   prove(file.get(), ours, trust_index, index);
+  sort_for_reading(index);
+  check_extents(index);
   check_same(index.files[0]);
   std::uint64_t stored = 0;
   for (const TensorMeta& tensor : index.tensors) stored += tensor.stored_bytes;
   index.metadata_bytes = size > stored ? size - stored : 0;
-  sort_for_reading(index);
   std::sort(index.skipped.begin(), index.skipped.end(),
             [](const SkippedObject& a, const SkippedObject& b) { return a.name < b.name; });
   return index;

@@ -1,5 +1,6 @@
 #include "backend/hdf5/names.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
@@ -23,6 +24,7 @@ bool lies_below(std::string_view name, const std::unordered_set<std::string_view
 bool is_dataset_path(std::string_view name) {
   if (name.find('\0') != std::string_view::npos) return false;
   if (name.substr(0, name.find('/')) == kGroup) return false;
+  if (static_cast<std::size_t>(std::count(name.begin(), name.end(), '/')) >= kMostDepth) return false;
   for (std::size_t begin = 0; begin <= name.size();) {
     std::size_t end = std::min(name.find('/', begin), name.size());
     std::string_view part = name.substr(begin, end - begin);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 #include "base/narrow.h"
 
@@ -52,6 +53,36 @@ void check_same(const CheckpointFile& then) {
     fail(Status::file, "file '{}': was written to since it was indexed", name);
 }
 
+namespace {
+
+// A lock that another program holds, and one that the file system does not give, differ in the error number
+// that the library puts into its text.
+[[noreturn]] void fail_lock(const std::string& name, const std::vector<std::string>& stack) {
+  constexpr std::string_view kWord = "errno = ";
+  for (const std::string& line : stack) {
+    std::size_t at = line.find(kWord);
+    if (line.find("unable to lock file") == std::string::npos || at == std::string::npos) continue;
+    int code = std::atoi(line.c_str() + at + kWord.size());
+    if (code == EWOULDBLOCK) {
+      fail(Status::file,
+           "file '{}': held by a writer: wait until it has closed the file (if no program has it open for "
+           "writing, set HDF5_USE_FILE_LOCKING=FALSE): {}",
+           name, errno_text(code));
+    }
+    fail(
+        Status::file,
+        "file '{}': its file system refuses locks ({}): set HDF5_USE_FILE_LOCKING=FALSE if no program writes "
+        "to the file meanwhile",
+        name, errno_text(code));
+  }
+  fail(Status::file,
+       "file '{}': held by a writer, or on a file system without locks (then set "
+       "HDF5_USE_FILE_LOCKING=FALSE): {}",
+       name, stack.front());
+}
+
+}  // namespace
+
 void fail_open(const std::string& path) {
   std::vector<std::string> stack = error_stack();
   std::string name = printable(path);
@@ -60,12 +91,7 @@ void fail_open(const std::string& path) {
                        [&](const std::string& line) { return line.find(words) != std::string::npos; });
   };
   if (says("file signature not found")) fail(Status::file, "file '{}': not an HDF5 file", name);
-  if (says("unable to lock file")) {
-    fail(Status::file,
-         "file '{}': held by a writer, or on a file system without locks (then set "
-         "HDF5_USE_FILE_LOCKING=FALSE): {}",
-         name, stack.front());
-  }
+  if (says("unable to lock file")) fail_lock(name, stack);
   if (says("already open for write") || says("consistency flags")) {
     fail(Status::file,
          "file '{}': open for writing, or left so by a writer that crashed (then h5clear --status clears the "

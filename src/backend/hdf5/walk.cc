@@ -4,6 +4,8 @@
 #include <deque>
 #include <unordered_map>
 
+#include "backend/hdf5/format.h"
+
 namespace slabload::hdf5 {
 namespace {
 
@@ -17,6 +19,7 @@ struct Group {
   std::string path;  // without the leading slash; empty for the root
   haddr_t address;
   std::size_t parent;  // its number in Walker::groups_
+  std::size_t depth;   // 0 for the root
 };
 
 // Reads a group's links; exceptions must not pass through the library.
@@ -70,8 +73,9 @@ class Walker {
   }
 
   void add_group(std::string path, haddr_t address, std::size_t parent) {
+    const std::size_t depth = groups_.empty() ? 0 : groups_[parent].depth + 1;
     group_at_[address] = groups_.size();
-    groups_.push_back({std::move(path), address, parent});
+    groups_.push_back({std::move(path), address, parent, depth});
   }
 
   bool is_ancestor(std::size_t candidate, std::size_t group) const {
@@ -143,7 +147,11 @@ class Walker {
     ObjectHandle object(SLABLOAD_HDF5(where, H5Oopen, group, link.name.c_str(), no_external_.get()));
     switch (H5Iget_type(object.get())) {
       case H5I_GROUP:
-        add_group(path, link.address, from);
+        if (groups_[from].depth >= kMostDepth) {
+          skip(path, fmt::format("below {} groups, not followed", kMostDepth));
+        } else {
+          add_group(path, link.address, from);
+        }
         break;
       case H5I_DATASET:
         dataset_at_[link.address] = datasets_.size();
