@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/control.h"
+#include "backend/host/file.h"
 #include "backend/sink.h"
 
 namespace slabload {
@@ -29,14 +30,13 @@ class Hdf5Sink final : public CheckpointSink {
  private:
   void refuse_existing() const;
   std::string create_temporary(const TensorIndex& index);
-  void rename_over_target();
 
   std::string target_;
   Control& control_;
   bool replace_existing_;
   std::string temporary_;
   bool owner_ = false;  // this rank created the temporary file and has to remove it
-  int fd_ = -1;
+  host::File file_;
   TensorIndex made_;
 };
 
