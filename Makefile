@@ -144,7 +144,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test soak soak-files gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test fuzz soak soak-files gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -234,6 +234,30 @@ $(cu_obj): $(O)/%.o: %.cu $(O)/flags
 	$(Q)$(NVCC) $(nvcc_flags) -Isrc -MMD -MP -c -o $@ $<
 -include $(cu_obj:.o=.d)
 
+# The fuzz targets, and of the program what they put to the test: by clang, with its fuzzer and sanitizers.
+FUZZ_CXX ?= clang++
+F := build/fuzz
+fuzz_flags := -std=c++20 -O1 -gline-tables-only -pthread -fsanitize=fuzzer-no-link,address,undefined \
+  -fno-sanitize-recover=all -Isrc -Iinclude -Itests
+fuzz_targets := $(filter-out seeds,$(basename $(notdir $(wildcard tests/fuzz/*.cc))))
+fuzz_src := $(wildcard $(addsuffix /*.cc,$(addprefix src/,base tensor index layout plan))) \
+  $(addprefix src/,backend/safetensors/header.cc backend/safetensors/header_text.cc backend/safetensors/strict_json.cc \
+  backend/host/file.cc report/explain.cc app/option_table.cc cli/options.cc cli/verb_table.cc) tests/fakes/plan_runner.cc
+fuzz_obj := $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src) $(wildcard tests/fuzz/*.cc))
+fuzz_programs := $(addprefix $(F)/,$(or $(TARGET),$(fuzz_targets)))
+$(fuzz_obj): $(F)/obj/%.o: %.cc
+	$(call say,Compiling,$<)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CXX) $(fuzz_flags) -MMD -MP -c -o $@ $<
+$(F)/libslabload.a: $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src))
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+$(F)/seeds $(addprefix $(F)/,$(fuzz_targets)): $(F)/%: $(F)/obj/tests/fuzz/%.o $(F)/libslabload.a
+	$(call say,Linking,$(@F))
+	$(Q)$(FUZZ_CXX) -pthread -fsanitize=$(if $(filter seeds,$*),,fuzzer$(comma))address,undefined -o $@ $^ \
+	  -lboost_program_options $(base_libs)
+-include $(fuzz_obj:.o=.d)
+
 # Doubles of CUDA and NCCL, and the small programs that put them to the test.
 double_flags := -std=c++20 -O1 -g1 -Wall -Wextra $(gcc_quiet) $(if $(filter 1,$(WERROR)),-Werror) -fPIC -Isrc -Itests $(cuda_flags)
 fake_cudart := $(B)/fakes/libcudart.so.13
@@ -309,7 +333,7 @@ help: ## list the targets and the settings
 	@echo '  CXX CXXFLAGS LDFLAGS MPICC        compilers and flags; HDF5_PC=NAME picks the pkg-config module of HDF5'
 	@echo '  MPIRUN="mpirun ..."               how tests and demo start ranks'
 	@echo '  PREFIX=/usr/local DESTDIR=        where install puts things'
-	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm), and names'
+	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm fuzz), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
 tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(B)/flips $(preloads)) $(double_tests) all ## build the test programs
@@ -330,6 +354,11 @@ soak-files: ## a long test (minutes): every bit of the metadata of small files i
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory $(B)/flips all
 	@$(test_env) bash tests/soak/flips.sh
+
+fuzz: ## fuzz the parsers with clang's libFuzzer, two targets at a time; SECONDS=60 for each, TARGET=NAME one alone
+	@tests/tools/deps.sh fuzz
+	@$(MAKE) --no-print-directory $(F)/seeds $(fuzz_programs)
+	@FUZZ_SECONDS=$(or $(SECONDS),60) bash tests/fuzz/run.sh $(F) $(or $(TARGET),$(fuzz_targets))
 
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm (default: all).
+# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm fuzz (default: all,
+# fuzz only where CI is set).
 #   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
 #   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
 # The last line is "N passed, M failed".
@@ -9,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
 K=${K:-}
 ranks=${RANKS:-1 2 3 4 7}
-groups=${*:-layers unit mpi cases gpu slurm}
+groups=${*:-layers unit mpi cases gpu slurm ${CI:+fuzz}}
 source tests/tools/env.sh
 
 export SLABLOAD_TEST_TIMEOUT=${SLABLOAD_TEST_TIMEOUT:-120}
@@ -158,8 +159,16 @@ for group in $groups; do
       else
         echo "slurm: left out, it needs root, slurmctld, slurmd and munged"
       fi ;;
+    fuzz)
+      [ -z "$K$SAN" ] || continue
+      if tests/tools/deps.sh fuzz >/dev/null 2>&1; then
+        counted fuzz 1200 read_summary "${MAKE:-make}" --no-print-directory fuzz
+        grep -E '^(ok  |FAIL) fuzz ' "$logs/out"
+      else
+        echo "fuzz: left out, it needs clang with libFuzzer"
+      fi ;;
     *)
-      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm" >&2
+      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm fuzz" >&2
       exit 2 ;;
   esac
 done

@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-constexpr unsigned kAll = kGenerate | kImport | kInspect | kPlan | kLoad | kVerify | kBench;
+constexpr unsigned kAll = kGenerate | kImport | kInspect | kPlan | kLoad | kVerify | kBench | kExport;
 
 std::uint64_t whole_number(const std::string& text, const std::string& what, std::uint64_t least,
                            std::uint64_t most) {
@@ -238,12 +238,21 @@ std::vector<OptionSpec> make_options() {
          options.compress = values.front();
        }},
       {"out", kGenerate | kImport | kSave, once, "CKPT", "the HDF5 file to write", set_text<&RunOptions::out>},
+      {"out", kExport, once, "DIR", "the folder to write", set_text<&RunOptions::out>},
+      {"max-file-bytes", kExport, once, "SIZE",
+       "no file is larger, unless it holds a single tensor (default: 5GB)",
+       [](RunOptions& options, const Values& values, const std::string& what) {
+         options.max_file_bytes = parse_bytes(values.front(), what);
+         if (options.max_file_bytes == 0) fail(Status::usage, "{}: a file has at least 1 byte", what);
+       }},
       {"seed", kGenerate, once, "N", fmt::format("seed of the values (default: {})", defaults.seed),
        set_number<&RunOptions::seed, 0>},
       {"scale", kGenerate, once, "K",
        fmt::format("divides every dimension above K by K, rounded up (default: {})", defaults.scale),
        set_number<&RunOptions::scale, 1>},
       {"force", kGenerate | kImport | kSave, flag, nullptr, "replace an existing target",
+       set_flag<&RunOptions::force>},
+      {"force", kExport, flag, nullptr, "replace an existing folder that holds nothing but an earlier export",
        set_flag<&RunOptions::force>},
       {"against", kVerify, once, "OTHER",
        "compare with this checkpoint, in any format, instead of with the stored checksums",
@@ -285,7 +294,7 @@ std::vector<OptionSpec> make_options() {
       {"io", kCommon | kVerify, once, "MODE", "independent, collective or direct (default: independent)",
        set_io},
       {"hint", kCommon | kVerify, repeated, "KEY=VALUE", "an MPI-IO hint; may be repeated", set_hints},
-      {"staging", kCommon | kImport | kVerify, once, "SIZE",
+      {"staging", kCommon | kImport | kExport | kVerify, once, "SIZE",
        fmt::format("staging budget of one rank, all slots together (default: {})",
                    size_text(defaults.staging)),
        set_staging},
@@ -312,15 +321,15 @@ std::vector<OptionSpec> make_options() {
          options.align = parse_bytes(values.front(), what);
          if (options.align > kGiB) fail(Status::usage, "{}: at most 1GiB, not {}", what, printable(values.front()));
        }},
-      {"select", kCommon | kVerify, repeated, "GLOB",
+      {"select", kCommon | kExport | kVerify, repeated, "GLOB",
        "only tensors whose name matches; may be repeated (default: all)",
        set_globs<&Selection::select>},
-      {"exclude", kCommon | kVerify, repeated, "GLOB", "not the tensors whose name matches; may be repeated",
+      {"exclude", kCommon | kExport | kVerify, repeated, "GLOB", "not the tensors whose name matches; may be repeated",
        set_globs<&Selection::exclude>},
       {"expect", kCommon, once, "FILE.tsv",
        "names, dtypes and shapes the model wants; any difference is refused before a byte is read",
        set_text<&RunOptions::expect>},
-      {"trust-index", kCommon | kImport | kInspect | kVerify, flag, nullptr,
+      {"trust-index", kCommon | kImport | kExport | kInspect | kVerify, flag, nullptr,
        "take names, shapes and places as the file has them, even if its checksum of them differs (another program "
        "changed the file on purpose)",
        set_flag<&RunOptions::trust_index>},
@@ -330,7 +339,7 @@ std::vector<OptionSpec> make_options() {
        "checksum: at the reader; shards: again on the final shards, or of a save: what was written is read again before the "
        "rename; none (default: checksum)",
        set_verify},
-      {"timeout", kCommon | kGenerate | kImport | kInspect | kVerify, once, "TIME",
+      {"timeout", kCommon | kGenerate | kImport | kExport | kInspect | kVerify, once, "TIME",
        fmt::format("longest silence inside a phase before the job is ended: s, ms, min, h (default: {}s)",
                    defaults.timeout_s),
        set_timeout},

@@ -20,7 +20,7 @@ struct RunOptions {
   std::string verb;
   // Positional and files.
   std::string checkpoint;  // CKPT, or SRC of import
-  std::string out;         // generate, import, save
+  std::string out;         // generate, import, save, export
   std::string against;     // verify
   std::string table;       // generate, plan
   std::string expect;
@@ -70,7 +70,8 @@ struct RunOptions {
   std::uint64_t warmup = 1;
   bool cold = false;                // --cache cold
   std::string csv_file, json_file;  // bench: --csv FILE, --json FILE
-  bool force = false;               // generate, import: replace an existing target
+  bool force = false;               // generate, import, export: replace an existing target
+  std::uint64_t max_file_bytes = 5'000'000'000;  // export
 };
 
 }  // namespace slabload

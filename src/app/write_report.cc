@@ -9,7 +9,7 @@ namespace slabload {
 WriteReport::WriteReport(Session& session, std::string verb, std::string source, std::string target)
     : session_(session), verb_(std::move(verb)), source_(std::move(source)), target_(std::move(target)) {}
 
-std::string WriteReport::finish(const TensorIndex& index, const TransferResult& result) {
+std::string WriteReport::finish(const TensorIndex& index, const TransferResult& result, bool stored) {
   double total = watch_.seconds();
   std::uint64_t most[] = {result.bytes, host::peak_resident_bytes()};
   std::uint64_t all = result.bytes;
@@ -29,7 +29,9 @@ std::string WriteReport::finish(const TensorIndex& index, const TransferResult& 
       total, total > 0 ? static_cast<double>(all) / total / 1e9 : 0, result.make_s, result.checksum_s,
       result.write_s, result.commit_s);
   out += fmt::format("# peak memory of the largest rank {}\n", format_bytes(most[1]));
-  out += fmt::format("# checksums stored {}\n", result.crc64.size());
+  out += stored ? fmt::format("# checksums stored {}\n", result.crc64.size())
+                : fmt::format("# checksums of the source compared {} of {}\n", result.tensors_checked,
+                              result.crc64.size());
   return out;
 }
 

@@ -15,8 +15,9 @@ class WriteReport {
   // Starts the clock.
   WriteReport(Session& session, std::string verb, std::string source, std::string target);
 
-  // The text, on rank 0. Collective.
-  std::string finish(const TensorIndex& index, const TransferResult& result);
+  // The text, on rank 0. `stored`: the target has the checksums; else it says how many were compared with the
+  // source's. Collective.
+  std::string finish(const TensorIndex& index, const TransferResult& result, bool stored = true);
 
  private:
   Session& session_;

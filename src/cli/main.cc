@@ -54,6 +54,7 @@ Status run_alone(const RunOptions& options) {
 Status run_on_ranks(Session& session, const RunOptions& options) {
   if (options.verb == "generate") return run_generate(session, options);
   if (options.verb == "import") return run_import(session, options);
+  if (options.verb == "export") return run_export(session, options);
   if (options.verb == "load") return run_load(session, options);
   if (options.verb == "save") return run_save(session, options);
   if (options.verb == "verify") return run_verify(session, options);

@@ -185,6 +185,10 @@ void check_complete(const VerbSpec& verb, const GivenOptions& given, RunOptions&
       require(verb, has_checkpoint, "SRC");
       require(verb, !options.out.empty(), "--out");
       break;
+    case kExport:
+      require(verb, has_checkpoint, "CKPT");
+      require(verb, !options.out.empty(), "--out");
+      break;
     case kPlan:
       require(verb, has_checkpoint || !options.table.empty(), "CKPT or --table");
       if (has_checkpoint && !options.table.empty()) {

@@ -3,7 +3,7 @@
 #include "app/write_report.h"
 #include "backend/hdf5/sink.h"
 #include "cli/verbs.h"
-#include "exec/importer.h"
+#include "exec/copier.h"
 
 namespace slabload {
 
@@ -14,7 +14,7 @@ Status run_import(Session& session, const RunOptions& options) {
   std::unique_ptr<Storage> source = open_storage(session, index, IoMode::independent, {});
   Hdf5Sink sink(options.out, session.control(), options.force);
   TransferResult result =
-      import_checkpoint(*source, index, sink, session.control(), options.staging, watchdog.get());
+      copy_checkpoint(*source, index, sink, session.control(), options.staging, watchdog.get());
   watchdog.reset();
   std::string text = report.finish(index, result);
   if (session.is_root()) print(text);

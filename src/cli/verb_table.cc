@@ -14,6 +14,10 @@ const std::vector<VerbSpec>& verb_table() {
        "Copies safetensors (a file, a folder of shards or an index.json) into one HDF5 checkpoint,\n"
        "bit for bit, in parallel, with checksums.",
        "mpirun -n 4 slabload import model.safetensors.index.json --out model.h5"},
+      {"export", kExport, true, true, "CKPT --out DIR [--max-file-bytes SIZE]", "CKPT",
+       "Copies a checkpoint into safetensors files with an index, bit for bit, in parallel. The checksums\n"
+       "that the checkpoint has are checked on the way.",
+       "mpirun -n 4 slabload export model.h5 --out model --max-file-bytes 5GB"},
       {"inspect", kInspect, true, false, "CKPT [--json] [--tensors]", "CKPT",
        "Prints what a checkpoint holds: tensors, dtypes, shapes, bytes, storage, offsets, checksums.\n"
        "Reads no tensor data.",
@@ -43,7 +47,6 @@ const std::vector<VerbSpec>& verb_table() {
       {"help", kHelp, true, false, "[VERB]", "VERB", "Prints the usage of a verb.", "slabload help load"},
       {"version", kVersionVerb, true, false, "", nullptr,
        "Prints the version of the program and of its libraries.", "slabload version"},
-      {"export", kExport, false, true, "", nullptr, "", ""},
   };
   return table;
 }

@@ -16,6 +16,7 @@ Status run_version(bool speaks);
 // Collective over the session's ranks.
 Status run_generate(Session& session, const RunOptions& options);
 Status run_import(Session& session, const RunOptions& options);
+Status run_export(Session& session, const RunOptions& options);
 Status run_load(Session& session, const RunOptions& options);
 Status run_save(Session& session, const RunOptions& options);
 Status run_verify(Session& session, const RunOptions& options);

@@ -1,4 +1,4 @@
-// Writing a whole checkpoint, each rank an even share: what generate and import have in common.
+// Writing a whole checkpoint, each rank an even share: what generate, import and export have in common.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct TransferResult {
   double checksum_s = 0;
   double write_s = 0;
   double commit_s = 0;
-  std::uint64_t tensors_checked = 0;  // import: tensors compared with a checksum that the source had
+  std::uint64_t tensors_checked = 0;  // import, export: tensors compared with a checksum that the source had
   std::vector<std::uint64_t> crc64;   // CRC-64/XZ of each tensor, the same on every rank
 };
 

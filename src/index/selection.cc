@@ -50,4 +50,13 @@ TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   return index;
 }
 
+void refuse_skipped(const TensorIndex& index, const Selection& selection) {
+  for (const SkippedObject& object : index.skipped) {
+    if (!selection.select.empty() && !glob_match_any(selection.select, object.name)) continue;
+    if (glob_match_any(selection.exclude, object.name)) continue;
+    fail(Status::file, "{}: '{}' cannot be taken as a tensor: {}; --exclude leaves it out", printable(index.path),
+         printable(object.name), object.reason);
+  }
+}
+
 }  // namespace slabload

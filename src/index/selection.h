@@ -18,4 +18,8 @@ struct Selection {
 // something skipped), or if nothing is left.
 TensorIndex select_tensors(TensorIndex index, const Selection& selection);
 
+// Throws Status::file naming the first object that the selection takes in and that can't be a tensor: for what must not
+// leave anything out in silence.
+void refuse_skipped(const TensorIndex& index, const Selection& selection);
+
 }  // namespace slabload

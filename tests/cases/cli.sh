@@ -9,7 +9,7 @@ tensor_bytes=$((1003 * 64 * 2 * 2 + 67 * 129 * 4 + 67 * 4 + 130 * 515 * 2 * 2 + 
 expect_out "^# tensors 7  bytes $tensor_bytes "
 
 # help and version
-verbs="generate import inspect plan load verify bench help version"
+verbs="generate import export inspect plan load verify bench help version"
 run help
 expect_status 0
 for verb in $verbs; do expect_out "(^| )$verb( |$)"; done

@@ -29,7 +29,7 @@ run_mpi 2 load text.h5
 ends_with 3 "text.h5.*not an HDF5 file"
 run_mpi 3 load good.h5 --mesh dp_replicate=2,dp_shard=2 --layout hsdp
 ends_with 2 "4 ranks.* 3"
-for verb in save export; do
+for verb in save; do
   run $verb good.h5
   ends_with 2 "$verb: not part of this version"
 done
@@ -163,6 +163,12 @@ SLABLOAD_FAULT=kill
 run_mpi 3 load "$WORK/victim.h5" --min-read 1KiB --timeout 5s
 [ "$STATUS" != 0 ] && [ "$STATUS" != 124 ] || { show; fail "a killed rank: exit status $STATUS"; }
 expect_err 'signal 9|SIGKILL|Killed'
+nobody_left
+checks=$((checks + 1))
+# An export that loses a rank leaves nothing under the target's name. (Checked with the rank's first read of data.)
+SLABLOAD_FAULT_BYTES=16384 run_mpi 3 export "$WORK/victim.h5" --out killed --timeout 5s
+[ "$STATUS" != 0 ] && [ "$STATUS" != 124 ] || { show; fail "a killed rank of export: exit status $STATUS"; }
+expect_no_file killed
 nobody_left
 checks=$((checks + 1))
 SLABLOAD_FAULT=hang

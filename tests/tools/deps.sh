@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench
+# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench | fuzz
 # What counts is whether a compiler, a header or a program is found, wherever it comes from (a package, a module). What
 # is missing is installed with apt where that is possible without asking; otherwise it is named and the status is 1.
 set -euo pipefail
@@ -52,6 +52,9 @@ look() {
   need nlohmann-json3-dev header nlohmann/json_fwd.hpp
   need libisal-dev header isa-l/crc64.h
   [ "$what" != bench ] || need libbenchmark-dev header benchmark/benchmark.h
+  [ "$what" != fuzz ] || need clang libfuzzer
+  # On a machine of CI the tests fuzz as well.
+  [ "$what$(if [ -n "${CI:-}" ]; then echo CI; fi)" != testCI ] || wish clang libfuzzer
   if [ "$what" = test ]; then
     need libgtest-dev header gtest/gtest.h
     need libgmock-dev header gmock/gmock.h
@@ -64,6 +67,18 @@ look() {
     wish slurm-wlm have slurmd
     wish munge have munged
   fi
+}
+# clang with the fuzzer's runtime, which Debian packs apart.
+libfuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    "${FUZZ_CXX:-clang++}" -fsanitize=fuzzer,address -x c++ -o /dev/null -
+}
+with_runtime() {
+  local package
+  for package in "$@"; do
+    echo "$package"
+    [ "$package" != clang ] || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
+  done
 }
 any_of_modules() { pkg-config --exists "${HDF5_PC:-hdf5-openmpi}" || pkg-config --exists hdf5; }
 
@@ -83,13 +98,13 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     return 1
   }
   quietly apt-get update || true
-  [ ${#missing[@]} = 0 ] || quietly apt-get install -y --no-install-recommends "${missing[@]}"
+  [ ${#missing[@]} = 0 ] || quietly apt-get install -y --no-install-recommends $(with_runtime "${missing[@]}")
   # The job scripts are tested where Slurm can be had. Its daemons must not start by themselves: the test has its own.
   if [ ${#optional[@]} -gt 0 ]; then
     policy=/usr/sbin/policy-rc.d
     made=
     [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made=1; }
-    quietly apt-get install -y --no-install-recommends "${optional[@]}" || true
+    quietly apt-get install -y --no-install-recommends $(with_runtime "${optional[@]}") || true
     [ -z "$made" ] || rm -f $policy
   fi
   hash -r

@@ -62,5 +62,14 @@ TEST(Selection, RefusesAnEmptyOutcome) {
   EXPECT_EQ(thrown_error([] { select_tensors(TensorIndex{}, {}); }).status(), Status::file);
 }
 
+TEST(Selection, RefusesToLeaveAnObjectOutInSilence) {
+  Error error = thrown_error([] { refuse_skipped(sample(), {}); });
+  EXPECT_EQ(error.status(), Status::file);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("ckpt"), HasSubstr("'notes'"), HasSubstr("a string")));
+  EXPECT_EQ(thrown_error([] { refuse_skipped(sample(), {{"n*"}, {}}); }).status(), Status::file);
+  refuse_skipped(sample(), {{}, {"not*"}});
+  refuse_skipped(sample(), {{"a.*"}, {}});
+}
+
 }  // namespace
 }  // namespace slabload

@@ -1,8 +1,6 @@
 #include "backend/hdf5/sink.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,55 +22,6 @@ namespace slabload {
 namespace {
 
 constexpr std::uint64_t kRereadBytes = 8 * kMiB;
-constexpr std::uint64_t kPiece = kGiB;  // Linux moves less than 2 GiB in one call
-
-// A descriptor for the length of a scope.
-class ScopedFd {
- public:
-  ScopedFd(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC)) {
-    if (fd_ < 0) fail(Status::file, "file '{}': cannot be opened: {}", printable(path), errno_text(errno));
-  }
-  ~ScopedFd() { close(fd_); }
-  ScopedFd(const ScopedFd&) = delete;
-  ScopedFd& operator=(const ScopedFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-void sync_path(const std::string& path, int flags) {
-  ScopedFd fd(path, flags);
-  // Some file systems cannot sync a folder and say so with EINVAL.
-  if (fsync(fd.get()) != 0 && !(errno == EINVAL && (flags & O_DIRECTORY) != 0)) {
-    fail(Status::file, "file '{}': cannot be synced: {}", printable(path), errno_text(errno));
-  }
-}
-
-// Takes the disk space of the whole file now. Where the file system cannot, its free space has to do.
-void reserve(const std::string& path, std::uint64_t bytes) {
-  ScopedFd fd(path, O_RDWR);
-  int failed = 0;
-  while (fallocate(fd.get(), 0, 0, narrow<off_t>(bytes)) != 0) {
-    failed = errno;
-    if (failed != EINTR) break;
-    failed = 0;
-  }
-  if (failed == EOPNOTSUPP || failed == ENOSYS) {
-    struct statvfs space {};
-    struct stat st {};
-    if (fstatvfs(fd.get(), &space) != 0 || fstat(fd.get(), &st) != 0) return;
-    std::uint64_t there =
-        std::uint64_t{space.f_bavail} * space.f_frsize + narrow<std::uint64_t>(st.st_blocks) * 512;
-    if (there >= bytes) return;
-    failed = ENOSPC;
-  }
-  if (failed != 0) {
-    fail(Status::file, "file '{}': {} ({} bytes) cannot be reserved for it: {}", printable(path),
-         format_bytes(bytes), bytes, errno_text(failed));
-  }
-}
-
 // About what the file will take, rather more than less; the last word has the file as created.
 std::uint64_t expected_bytes(const TensorIndex& index, const std::string& path) {
   constexpr std::uint64_t kHeaders =
@@ -107,11 +56,6 @@ struct TemporaryName {
   bool runs() const { return pid > 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM); }
 };
 
-std::string folder_of(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 }  // namespace
 
 Hdf5Sink::Hdf5Sink(std::string target, Control& control, bool replace_existing, Hdf5SinkOptions options,
@@ -139,7 +83,7 @@ void Hdf5Sink::note_stale_files() {
   const std::filesystem::path target(target_);
   const std::string prefix = target.filename().string() + kTemporary;
   std::error_code failed;
-  for (std::filesystem::directory_iterator it(folder_of(target_), failed), end; !failed && it != end;
+  for (std::filesystem::directory_iterator it(host::folder_of(target_), failed), end; !failed && it != end;
        it.increment(failed)) {
     const std::string name = it->path().filename().string();
     if (!name.starts_with(prefix)) continue;
@@ -163,18 +107,17 @@ std::string Hdf5Sink::create_temporary(const TensorIndex& index) {
     temporary_ = fmt::format("{}{}{}-{}-{}", target_, kTemporary, getpid(), i, control_.host());
     if (lstat(temporary_.c_str(), &st) != 0) break;
   }
-  int fd = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0)
-    fail(Status::file, "file '{}': cannot be created: {}", printable(temporary_), errno_text(errno));
-  close(fd);
+  host::File file = host::File::create_new(temporary_);
   owner_ = true;
   // Before the library is asked: a file that it cannot close it keeps open for good, and crashes in
   // MPI_Finalize.
-  if (options_.deflate == 0) reserve(temporary_, expected_bytes(index, temporary_));
+  if (options_.deflate == 0) file.reserve(expected_bytes(index, temporary_));
+  file.close();
   hdf5::CreatedFile made = hdf5::create_file(temporary_, index, options_);
   notes_.insert(notes_.end(), made.notes.begin(), made.notes.end());
-  reserve(temporary_, made.index.files[0].size);
-  sync_path(temporary_, O_RDWR);
+  file = host::File::open_write(temporary_);
+  file.reserve(made.index.files[0].size);
+  file.sync();
   return to_bytes(made.index);
 }
 
@@ -185,11 +128,7 @@ void Hdf5Sink::create(const TensorIndex& index) {
   });
   made_ = index_from_bytes(control_.broadcast(std::move(bytes)));
   temporary_ = made_.path;
-  together(control_, [&] {
-    fd_ = open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd_ < 0)
-      fail(Status::file, "file '{}': cannot be opened: {}", printable(temporary_), errno_text(errno));
-  });
+  together(control_, [&] { file_ = host::File::open_write(temporary_); });
   const bool chunked = std::any_of(made_.tensors.begin(), made_.tensors.end(),
                                    [](const TensorMeta& tensor) { return tensor.chunked(); });
   if (!chunked) return;
@@ -234,45 +173,21 @@ void Hdf5Sink::write_together(std::size_t tensor, const Box* box, const void* da
 
 // `tensor`: for the message.
 void Hdf5Sink::write_bytes(std::uint64_t offset, std::uint64_t bytes, const void* data, const TensorMeta& tensor) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    ssize_t done = pwrite(fd_, from, std::min(bytes, kPiece), narrow<off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) {
-      fail(Status::file, "file '{}': tensor '{}': cannot write at byte {}: {}", printable(temporary_),
-           printable(tensor.name), offset, done < 0 ? errno_text(errno) : "nothing was written");
-    }
-    from += done;
-    offset += static_cast<std::uint64_t>(done);
-    bytes -= static_cast<std::uint64_t>(done);
+  try {
+    file_.write_at(offset, data, bytes);
+  } catch (const Error& error) {
+    fail(error.status(), "{} (tensor {}, byte {} of the file)", error.message(), printable(tensor.name), offset);
   }
-}
-
-void Hdf5Sink::rename_over_target() {
-  std::string text =
-      fmt::format("file '{}': cannot be renamed to '{}'", printable(temporary_), printable(target_));
-  if (!replace_existing_) {
-    if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) return;
-    if (errno == EEXIST)
-      fail(Status::file, "file '{}': exists already; it was not replaced", printable(target_));
-    if (errno != EINVAL && errno != ENOSYS) fail(Status::file, "{}: {}", text, errno_text(errno));
-    refuse_existing();  // a file system without that call: the next best
-  }
-  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail(Status::file, "{}: {}", text, errno_text(errno));
 }
 
 void Hdf5Sink::sync_writes() {
   if (chunks_) chunks_->close();
   chunks_.reset();
-  int fd = std::exchange(fd_, -1);
-  if (fd < 0) fail(Status::internal, "file '{}': commit before create", printable(target_));
-  int failed = fsync(fd) == 0 ? 0 : errno;
+  if (!file_.is_open()) fail(Status::internal, "file '{}': commit before create", printable(target_));
+  file_.sync();
   // What is read again comes from the disk then, where the system can forget what it holds.
-  if (options_.reread) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  // Network file systems report late write errors here.
-  if (close(fd) != 0 && failed == 0) failed = errno;
-  if (failed != 0)
-    fail(Status::file, "file '{}': cannot be synced: {}", printable(temporary_), errno_text(failed));
+  if (options_.reread) file_.forget();
+  file_.close();
 }
 
 // Each rank an even share of the tensors in question, whoever wrote them.
@@ -319,10 +234,9 @@ void Hdf5Sink::commit(const std::vector<std::uint64_t>& crc64) {
   together(control_, [&] {
     if (control_.rank() != 0) return;
     hdf5::finish_file(temporary_, made_, crc64);
-    sync_path(temporary_, O_RDWR);
-    rename_over_target();
+    host::File::open_write(temporary_).sync();
+    host::publish(temporary_, target_, replace_existing_);
     owner_ = false;
-    sync_path(folder_of(target_), O_RDONLY | O_DIRECTORY);
   });
 }
 
@@ -330,7 +244,7 @@ void Hdf5Sink::abandon() noexcept {
   // Not closed: that would write to a file that is going, and after an error of the disk take the process with it.
   if (chunks_) chunks_->abandon();
   chunks_.reset();
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  file_ = host::File();
   if (owner_) unlink(temporary_.c_str());
   owner_ = false;
 }

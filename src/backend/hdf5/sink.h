@@ -10,6 +10,7 @@
 #include "backend/control.h"
 #include "backend/hdf5/chunk_writer.h"
 #include "backend/hdf5/create.h"
+#include "backend/host/file.h"
 #include "backend/sink.h"
 
 namespace slabload {
@@ -48,7 +49,6 @@ class Hdf5Sink final : public CheckpointSink {
   void write_bytes(std::uint64_t offset, std::uint64_t bytes, const void* data, const TensorMeta& tensor);
   void sync_writes();
   void reread(const std::vector<std::uint64_t>& crc64);
-  void rename_over_target();
 
   std::string target_;
   Control& control_;
@@ -57,7 +57,7 @@ class Hdf5Sink final : public CheckpointSink {
   bool owner_ = false;  // this rank created the temporary file and has to remove it
   Hdf5SinkOptions options_;
   MPI_Comm comm_;
-  int fd_ = -1;
+  host::File file_;
   std::optional<hdf5::ChunkWriter> chunks_;
   std::vector<std::string> notes_;
   TensorIndex made_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/narrow.h"
 
@@ -43,17 +45,6 @@ void check_range(const std::string& path, std::uint64_t offset, std::uint64_t si
   }
 }
 
-void sync_folder(const std::string& path) {
-  std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string folder = parent.empty() ? std::string(".") : parent.string();
-  int fd = open_retrying(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (fd < 0) fail_errno(folder, "open the folder", errno);
-  int code = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  // Some file systems have no fsync of folders and need none.
-  if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno(folder, "sync the folder", code);
-}
-
 }  // namespace
 
 FileState file_state(const std::string& path) {
@@ -66,6 +57,16 @@ File File::open_read(const std::string& path) {
   // O_NONBLOCK keeps the open of a pipe from waiting for a writer; it changes nothing for a regular file.
   int fd = open_retrying(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   if (fd < 0) fail_errno(path, "open for reading", errno);
+  File file(path, fd);
+  struct stat s;
+  if (::fstat(fd, &s) != 0) fail_errno(path, "look at the file", errno);
+  if (!S_ISREG(s.st_mode)) fail(Status::file, "{}: not a regular file", printable(path));
+  return file;
+}
+
+File File::open_write(const std::string& path) {
+  int fd = open_retrying(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+  if (fd < 0) fail_errno(path, "open for writing", errno);
   File file(path, fd);
   struct stat s;
   if (::fstat(fd, &s) != 0) fail_errno(path, "look at the file", errno);
@@ -129,16 +130,57 @@ void File::write_at(std::uint64_t offset, const void* data, std::uint64_t size) 
   }
 }
 
+bool File::reserve(std::uint64_t bytes, std::uint64_t promised) {
+  check_range(path_, 0, bytes);
+  if (bytes == 0) return true;
+  int failed = 0;
+  while (::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    failed = errno;
+    if (failed != EINTR) break;
+    failed = 0;
+  }
+  if (failed == 0) return true;
+  if (failed == EOPNOTSUPP || failed == ENOSYS) {
+    struct statvfs space {};
+    struct stat st {};
+    if (::fstatvfs(fd_, &space) != 0 || ::fstat(fd_, &st) != 0) return false;
+    const std::uint64_t there =
+        std::uint64_t{space.f_bavail} * space.f_frsize + narrow<std::uint64_t>(st.st_blocks) * 512;
+    if (there >= promised && there - promised >= bytes) return false;
+    failed = ENOSPC;
+  }
+  fail(Status::file, "{}: {} ({} bytes) cannot be reserved for it: {}", printable(path_), format_bytes(bytes),
+       bytes, errno_text(failed));
+}
+
 void File::sync() {
   while (::fsync(fd_) != 0) {
     if (errno != EINTR) fail_errno(path_, "put the file on the disk", errno);
   }
 }
 
+void File::forget() noexcept {
+  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 void File::close() {
   int fd = std::exchange(fd_, -1);
   // After EINTR Linux has closed it all the same.
   if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) fail_errno(path_, "close", errno);
+}
+
+std::string folder_of(const std::string& path) {
+  std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? std::string(".") : parent.string();
+}
+
+void sync_folder(const std::string& folder) {
+  int fd = open_retrying(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) fail_errno(folder, "open the folder", errno);
+  int code = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  // Some file systems have no fsync of folders and need none.
+  if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno(folder, "sync the folder", code);
 }
 
 void publish(const std::string& from, const std::string& to, bool replace) {
@@ -156,7 +198,7 @@ void publish(const std::string& from, const std::string& to, bool replace) {
     }
     if (::unlink(from.c_str()) != 0) fail_errno(from, "remove the temporary name", errno);
   }
-  sync_folder(to);
+  sync_folder(folder_of(to));
 }
 
 }  // namespace slabload::host

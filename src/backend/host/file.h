@@ -28,6 +28,8 @@ class File {
   // Creates a new file for writing with the user's umask. The name must not exist, not even as a symbolic
   // link.
   static File create_new(const std::string& path);
+  // Opens an existing regular file for writing, never through a symbolic link.
+  static File open_write(const std::string& path);
   ~File() { reset(); }
 
   File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
@@ -50,8 +52,13 @@ class File {
   void read_at(std::uint64_t offset, void* out, std::uint64_t size) const;
   // Writes all `size` bytes, in calls below 1 GiB.
   void write_at(std::uint64_t offset, const void* data, std::uint64_t size);
+  // Takes the disk space of the first `bytes` bytes now, so that a full disk shows before anything is written. Where
+  // the file system cannot, its free space has to do, of which `promised` bytes are another file's; returns false then.
+  bool reserve(std::uint64_t bytes, std::uint64_t promised = 0);
   // Puts everything written on the disk.
   void sync();
+  // Lets the system drop what it keeps of the file in memory, once it has been synced; a wish.
+  void forget() noexcept;
   // Closes and reports what the system held back until now; the destructor cannot.
   void close();
 
@@ -62,6 +69,10 @@ class File {
   std::string path_;
   int fd_ = -1;
 };
+
+// The folder that a path lies in, and putting on the disk which names a folder holds.
+std::string folder_of(const std::string& path);
+void sync_folder(const std::string& folder);
 
 // Gives the finished file `from` the name `to` in the same folder and syncs the folder. An existing `to` is
 // replaced if `replace` is set (a symbolic link itself, never what it points to), otherwise refused.

@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "backend/host/file.h"
-#include "backend/safetensors/header.h"
+#include "backend/safetensors/header_text.h"
 #include "base/error.h"
-#include "base/narrow.h"
 
 namespace slabload {
 namespace {
@@ -54,63 +51,6 @@ class TemporaryFile {
   host::File file_;
 };
 
-std::string quoted(const std::string& text, const std::string& path) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    fail(Status::file, "{}: the name '{}' is not UTF-8, which safetensors needs", printable(path),
-         printable(text));
-  }
-}
-
-std::uint64_t bytes_of(const ShardTensor& t) {
-  return t.local_shape.elements() * dtype_size(t.dtype);
-}
-
-// Length, JSON and padding, so that the data begins at a multiple of 8.
-std::string header_of(const std::vector<const ShardTensor*>& tensors,
-                      const std::map<std::string, std::string>& metadata, const std::string& path) {
-  std::string json = "{";
-  auto comma = [&](const std::string& list) { return list.back() == '{' ? "" : ","; };
-  if (!metadata.empty()) {
-    std::string list = "{";
-    for (const auto& [key, value] : metadata) {
-      list += fmt::format("{}{}:{}", comma(list), quoted(key, path), quoted(value, path));
-    }
-    json += "\"__metadata__\":" + list + "}";
-  }
-  std::uint64_t offset = 0;
-  for (const ShardTensor* t : tensors) {
-    std::uint64_t end = offset + bytes_of(*t);
-    const Dims& lengths = t->local_shape.lengths();
-    json +=
-        fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", comma(json),
-                    quoted(t->name, path), safetensors_name(t->dtype), fmt::join(lengths, ","), offset, end);
-    offset = end;
-  }
-  json += "}";
-  json.resize(align_up(json.size(), 8), ' ');
-  if (json.size() > safetensors::kMaxHeaderBytes) {
-    fail(Status::file, "{}: a header of {} bytes, readers take {} at most", printable(path), json.size(),
-         safetensors::kMaxHeaderBytes);
-  }
-  std::string header;
-  for (int i = 0; i < 8; ++i) header += static_cast<char>(json.size() >> (8 * i) & 0xff);
-  return header + json;
-}
-
-void check_names(const std::vector<ShardTensor>& tensors, const std::string& path) {
-  std::unordered_set<std::string_view> names;
-  for (const ShardTensor& t : tensors) {
-    if (t.name == "__metadata__") {
-      fail(Status::file, "{}: a tensor cannot be named __metadata__ in a safetensors file", printable(path));
-    }
-    if (!names.insert(t.name).second) {
-      fail(Status::file, "{}: tensor {} is given twice", printable(path), printable(t.name));
-    }
-  }
-}
-
 }  // namespace
 
 void write_shard_file(const std::string& path, const std::vector<ShardTensor>& tensors,
@@ -120,13 +60,11 @@ void write_shard_file(const std::string& path, const std::vector<ShardTensor>& t
   if (!replace && ::lstat(path.c_str(), &s) == 0) {
     fail(Status::file, "{}: exists already; it is not replaced", printable(path));
   }
-  check_names(tensors, path);
-  std::vector<const ShardTensor*> order;
-  for (const ShardTensor& t : tensors) order.push_back(&t);
-  std::stable_sort(order.begin(), order.end(), [](const ShardTensor* a, const ShardTensor* b) {
-    return dtype_size(a->dtype) > dtype_size(b->dtype);
-  });
-  std::string header = header_of(order, metadata, path);
+  std::vector<safetensors::HeaderEntry> given, entries;
+  for (const ShardTensor& t : tensors) given.push_back({t.name, t.dtype, &t.local_shape.lengths()});
+  const std::vector<std::size_t> order = safetensors::aligned_order(given);
+  for (std::size_t i : order) entries.push_back(given[i]);
+  const std::string header = safetensors::header_text(entries, metadata, path);
 
   TemporaryFile temporary(path);
   std::uint64_t at = 0;
@@ -135,15 +73,16 @@ void write_shard_file(const std::string& path, const std::vector<ShardTensor>& t
     at += size;
   };
   write(header.data(), header.size());
-  for (const ShardTensor* t : order) {
-    const std::uint64_t bytes = bytes_of(*t);
+  for (std::size_t i : order) {
+    const ShardTensor& t = tensors[i];
+    const std::uint64_t bytes = given[i].bytes();
     if (!view) {
-      write(t->data, bytes);
+      write(t.data, bytes);
       continue;
     }
     for (std::uint64_t done = 0; done < bytes; done += piece) {
       const std::uint64_t size = std::min(piece, bytes - done);
-      write(view(static_cast<const std::byte*>(t->data) + done, size), size);
+      write(view(static_cast<const std::byte*>(t.data) + done, size), size);
     }
   }
   temporary.publish(path, replace);

@@ -1,4 +1,4 @@
-#include "exec/importer.h"
+#include "exec/copier.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -51,7 +51,7 @@ std::uint64_t check_checksums(const TensorIndex& index, const std::vector<std::u
     }
   }
   if (first != nullptr) {
-    fail(Status::wrong_data, "{}: tensor {} has CRC-64 {:016x}, recorded is {:016x}{}; nothing was imported",
+    fail(Status::wrong_data, "{}: tensor {} has CRC-64 {:016x}, recorded is {:016x}{}; nothing was written",
          printable(index.files.empty() ? index.path : index.files[first->file].path), printable(first->name),
          first_found, *first->crc64, wrong > 1 ? fmt::format(" ({} tensors are wrong)", wrong) : "");
   }
@@ -60,7 +60,7 @@ std::uint64_t check_checksums(const TensorIndex& index, const std::vector<std::u
 
 }  // namespace
 
-TransferResult import_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
+TransferResult copy_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
                                  Control& control, std::uint64_t buffer_bytes, Monitor* monitor) {
   const TensorIndex target = target_of(index);
   auto make = [&](std::size_t tensor, FlatRange range, std::byte* out) {
@@ -70,7 +70,7 @@ TransferResult import_checkpoint(Storage& source, const TensorIndex& index, Chec
     source.check_unchanged();  // a changed source explains a wrong checksum, so it is said first
     result.tensors_checked = check_checksums(index, result.crc64);
   };
-  std::uint64_t buffer = std::clamp<std::uint64_t>(buffer_bytes, 8, kMaxImportBuffer);
+  std::uint64_t buffer = std::clamp<std::uint64_t>(buffer_bytes, 8, kMaxCopyBuffer);
   return transfer({index, target, buffer, make, check}, sink, control, monitor);
 }
 

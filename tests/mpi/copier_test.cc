@@ -1,6 +1,6 @@
-// import_checkpoint() at any number of ranks: bit for bit, checked, through a small buffer, and no error left
+// copy_checkpoint() at any number of ranks: bit for bit, checked, through a small buffer, and no error left
 // alone.
-#include "exec/importer.h"
+#include "exec/copier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,15 +77,15 @@ const std::string& bytes_in(const MemorySink& sink, const std::string& name) {
 // The published check value: CRC-64/XZ of "123456789".
 constexpr std::uint64_t kCheckCrc = 0x995dc9bbdf1939fa;
 
-TEST(Importer, CopiesBitForBitWithChecksums) {
+TEST(Copier, CopiesBitForBitWithChecksums) {
   mpi::MpiControl control(MPI_COMM_WORLD);
   Checkpoint checkpoint(control);
   // 24 bytes: less than a row of "w" of five, so pieces begin and end anywhere.
-  for (std::uint64_t buffer : {std::uint64_t{24}, std::uint64_t{0}, kMaxImportBuffer, ~std::uint64_t{0}}) {
+  for (std::uint64_t buffer : {std::uint64_t{24}, std::uint64_t{0}, kMaxCopyBuffer, ~std::uint64_t{0}}) {
     SafetensorsStorage source(checkpoint.index());
     MemorySink sink(control);
     testing::QuietMonitor monitor;
-    TransferResult result = import_checkpoint(source, checkpoint.index(), sink, control, buffer, &monitor);
+    TransferResult result = copy_checkpoint(source, checkpoint.index(), sink, control, buffer, &monitor);
     ASSERT_TRUE(sink.committed());
     EXPECT_EQ(bytes_in(sink, "w"), counting_bytes(240));
     EXPECT_EQ(bytes_in(sink, "check"), "123456789");
@@ -113,13 +113,13 @@ TEST(Importer, CopiesBitForBitWithChecksums) {
   }
 }
 
-TEST(Importer, TurnsBigEndianAround) {
+TEST(Copier, TurnsBigEndianAround) {
   mpi::MpiControl control(MPI_COMM_WORLD);
   Checkpoint checkpoint(control);
   for (const char* name : {"w", "x", "y"}) checkpoint.tensor(name).big_endian = true;
   SafetensorsStorage source(checkpoint.index());
   MemorySink sink(control);
-  import_checkpoint(source, checkpoint.index(), sink, control, 24);
+  copy_checkpoint(source, checkpoint.index(), sink, control, 24);
   ASSERT_TRUE(sink.committed());
   auto turned = [](std::string bytes, std::size_t element) {
     for (std::size_t i = 0; i < bytes.size(); i += element) {
@@ -136,7 +136,7 @@ TEST(Importer, TurnsBigEndianAround) {
 // Expects the error on every rank, agreed on.
 Error failure_of(Storage& source, const TensorIndex& index, MemorySink& sink, Control& control) {
   try {
-    import_checkpoint(source, index, sink, control, 24);
+    copy_checkpoint(source, index, sink, control, 24);
   } catch (const Error& error) {
     EXPECT_TRUE(error.agreed());
     EXPECT_TRUE(sink.abandoned());
@@ -146,13 +146,13 @@ Error failure_of(Storage& source, const TensorIndex& index, MemorySink& sink, Co
   return Error(Status::ok, "no error");
 }
 
-TEST(Importer, ComparesWithTheSourcesChecksums) {
+TEST(Copier, ComparesWithTheSourcesChecksums) {
   mpi::MpiControl control(MPI_COMM_WORLD);
   Checkpoint checkpoint(control);
   checkpoint.tensor("check").crc64 = kCheckCrc;
   SafetensorsStorage source(checkpoint.index());
   MemorySink good(control);
-  EXPECT_EQ(import_checkpoint(source, checkpoint.index(), good, control, 24).tensors_checked, 1u);
+  EXPECT_EQ(copy_checkpoint(source, checkpoint.index(), good, control, 24).tensors_checked, 1u);
   EXPECT_TRUE(good.committed());
 
   checkpoint.tensor("check").crc64 = kCheckCrc ^ 1;
@@ -163,7 +163,7 @@ TEST(Importer, ComparesWithTheSourcesChecksums) {
                                      HasSubstr("995dc9bbdf1939fa"), HasSubstr("995dc9bbdf1939fb")));
 }
 
-TEST(Importer, OneRanksFailureEndsAll) {
+TEST(Copier, OneRanksFailureEndsAll) {
   mpi::MpiControl control(MPI_COMM_WORLD);
   Checkpoint checkpoint(control);
   SafetensorsStorage source(checkpoint.index());
@@ -177,7 +177,7 @@ TEST(Importer, OneRanksFailureEndsAll) {
   }
 }
 
-TEST(Importer, RefusesASourceThatChangesMeanwhile) {
+TEST(Copier, RefusesASourceThatChangesMeanwhile) {
   mpi::MpiControl control(MPI_COMM_WORLD);
   Checkpoint checkpoint(control);
   namespace fs = std::filesystem;
