@@ -108,7 +108,7 @@ Status run_plan(const RunOptions& options, bool speaks) {
   const std::uint64_t ranks = planned.ranks;
   check_ranks(ranks, options.explain.empty() && !options.statistics);
   const TensorIndex index =
-      wished_index(read_any(options), {options.selection, options.expect, rules, options.layout});
+      wished_index(read_any(options), {options.selection, options.expect, rules, options.layout, {}});
   const Layout layout = make_layout(options, ranks, rules);
   const PlanParams params = plan_params(options, options.strategy, options.device == "cuda");
   if (!options.explain.empty()) return explain(options, rules, index, layout, params, speaks);

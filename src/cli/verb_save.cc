@@ -75,7 +75,7 @@ SaveReport save_staged(Session& session, const RunOptions& options, Watchdog& wa
   std::vector<std::size_t> numbers;
   together(control, [&] {
     staged = std::make_unique<StagedShards>(options.stage_in, rank);
-    IndexWish wish{options.selection, options.expect, "", ""};
+    IndexWish wish{options.selection, options.expect, "", "", {}};
     source.index = wished_index(staged->index(), wish);
     for (const TensorMeta& tensor : source.index.tensors) {
       const std::vector<TensorMeta>& all = staged->index().tensors;

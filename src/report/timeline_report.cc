@@ -12,8 +12,8 @@ namespace slabload {
 namespace {
 
 constexpr std::size_t kPiece = 64 << 10;
-constexpr std::size_t kRows = 5;
-constexpr const char* kRowNames[kRows] = {"open, plan", "read", "copy", "fill", "verify"};
+constexpr std::size_t kRows = kPhaseCount - 1;
+constexpr const char* kRowNames[kRows] = {"open, plan", "read", "copy", "fill", "verify", "write"};
 
 std::size_t row_of(Phase phase) {
   return phase == Phase::open ? 0 : static_cast<std::size_t>(phase) - 1;

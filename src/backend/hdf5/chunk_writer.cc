@@ -1,5 +1,7 @@
 #include "backend/hdf5/chunk_writer.h"
 
+#include <sys/statvfs.h>
+
 #include <new>
 
 #include "backend/hdf5/mpio.h"
@@ -9,6 +11,15 @@ namespace slabload::hdf5 {
 namespace {
 
 constexpr std::uint64_t kFlushEvery = 256;  // collective writes: of rounds of 64 MiB, a few megabytes of metadata
+
+// MPI-IO does not pass on why a write failed.
+std::string room_left(const std::string& path) {
+  struct statvfs space {};
+  if (statvfs(path.c_str(), &space) != 0) return "";
+  const std::uint64_t bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
+  constexpr std::uint64_t kFull = 16 << 20;
+  return bytes >= kFull ? "" : fmt::format(" (No space left? {} bytes are free there)", bytes);
+}
 
 }  // namespace
 
@@ -54,8 +65,8 @@ void ChunkWriter::write(const TensorMeta& tensor, const Box* box, const void* da
   }
   const hid_t how = tensor.filtered() ? together_.get() : H5P_DEFAULT;
   if (H5Dwrite(open.dataset.get(), open.type.get(), in_memory.get(), in_file.get(), how, data) < 0) {
-    fail(Status::file, "file '{}': tensor '{}' {}: cannot be written: {}", printable(path_), printable(tensor.name),
-         box == nullptr ? "(nothing)" : box->text(), innermost_error());
+    fail(Status::file, "file '{}': tensor '{}' {}: cannot be written: {}{}", printable(path_), printable(tensor.name),
+         box == nullptr ? "(nothing)" : box->text(), innermost_error(), room_left(path_));
   }
   // Dirty metadata must not grow to where the library flushes by itself (see open_mpio).
   if (tensor.filtered() && ++unflushed_ == kFlushEvery) {

@@ -82,7 +82,8 @@ TensorIndex staged_index(const SafetensorsHeader& header, const std::string& fol
       tensor.stored_bytes = tensor.bytes();
       index.tensors.push_back(std::move(tensor));
     }
-    for (const auto& [key, value] : required_object(header, kStagedMetadata, file).items())
+    const Json metadata = required_object(header, kStagedMetadata, file);
+    for (const auto& [key, value] : metadata.items())
       index.metadata[key] = value.get<std::string>();
   } catch (const Json::exception&) {
     fail(Status::file, "{}: its {} or {} is not of the form that load --stage-out writes", printable(file), kStagedTensors,
