@@ -143,7 +143,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test soak gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test soak cluster-test cluster-curve gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -304,7 +304,7 @@ help: ## list the targets and the settings
 	@echo '  CXX CXXFLAGS LDFLAGS MPICC        compilers and flags; HDF5_PC=NAME picks the pkg-config module of HDF5'
 	@echo '  MPIRUN="mpirun ..."               how tests and demo start ranks'
 	@echo '  PREFIX=/usr/local DESTDIR=        where install puts things'
-	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm), and names'
+	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm cluster), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
 tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(preloads)) $(double_tests) all ## build the test programs
@@ -320,6 +320,15 @@ soak: ## the long tests (an hour): every CUDA and NCCL call of a load fails, han
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory tests CUDA=fake
 	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all $(if $(PART),--part $(PART))
+
+cluster-test: ## several hosts on this machine (as root), a file system that they share, loads and faults on them; K= selects
+	@tests/tools/deps.sh cluster
+	@$(MAKE) --no-print-directory all $(preloads)
+	@$(test_env) K='$(K)' tests/cluster/test.sh
+
+cluster-curve: all ## how loading grows with hosts, cold, by strategy and layout; HOSTS="1 2 4 8" SCALE=1 OUT=build/curve
+	@tests/tools/deps.sh cluster
+	@$(test_env) OUT='$(or $(OUT),build/curve)' tests/cluster/curve.sh $(HOSTS)
 
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle

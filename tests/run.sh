@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm (default: all).
+# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm cluster (default: all).
 #   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
 #   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
 # The last line is "N passed, M failed".
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
 K=${K:-}
 ranks=${RANKS:-1 2 3 4 7}
-groups=${*:-layers unit mpi cases gpu slurm}
+groups=${*:-layers unit mpi cases gpu slurm cluster}
 source tests/tools/env.sh
 
 export SLABLOAD_TEST_TIMEOUT=${SLABLOAD_TEST_TIMEOUT:-120}
@@ -158,8 +158,16 @@ for group in $groups; do
       else
         echo "slurm: left out, it needs root, slurmctld, slurmd and munged"
       fi ;;
+    cluster)
+      # A name that is meant for another group would bring up a cluster for nothing.
+      [ -z "$K" ] || [ "$groups" = cluster ] || continue
+      if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null; then
+        counted cluster 600 read_summary bash tests/cluster/test.sh
+      else
+        echo "cluster: left out, it needs root, /dev/fuse, glusterd, ip and tc"
+      fi ;;
     *)
-      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm" >&2
+      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm cluster" >&2
       exit 2 ;;
   esac
 done

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,11 @@
 
 namespace slabload {
 namespace {
+
+// What it mostly is when the ranks of several hosts do not hear each other.
+constexpr const char* kNetworkHint =
+    "; if the hosts have several networks, MPI may have taken one that does not join them: choose with "
+    "OMPI_MCA_btl_tcp_if_include=SUBNET/BITS (Open MPI over TCP) or UCX_NET_DEVICES (UCX)";
 
 // Ends this process after a while, whatever its other threads are stuck in.
 void set_deadline(int status) {
@@ -43,12 +49,19 @@ void set_deadline(int status) {
 
 }  // namespace
 
-Session::Session() {
+Session::Session(double timeout_s) {
   prepare();
   int provided = 0;
   // One thread calls MPI; the only call of the others is MPI_Abort, when nothing else can be saved.
   SLABLOAD_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   SLABLOAD_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rank = 0;
+  SLABLOAD_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
+  // All ranks stand still together: the first that says so ends the others.
+  Watchdog watchdog(timeout_s + 0.1 * std::min(rank, 20), [rank](const std::string& message) {
+    end_with(fmt::format("[rank {} {}] {}{}", rank, mpi::host_name(), message, kNetworkHint), Status::peer);
+  });
+  watchdog.waiting("start (first messages between the ranks)", nullptr);
   look_around();
 }
 

@@ -60,7 +60,7 @@ Status run_on_ranks(Session& session, const RunOptions& options) {
 // An error that every rank holds ends the job in order, with one line from rank 0. One that only this rank
 // knows of ends it at once: the others may be waiting for this rank inside a collective call.
 Status run_job(const RunOptions& options) {
-  Session session;
+  Session session(options.timeout_s);
   try {
     return run_on_ranks(session, options);
   } catch (const Error& error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench
+# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench | cluster
 # What counts is whether a compiler, a header or a program is found, wherever it comes from (a package, a module). What
 # is missing is installed with apt where that is possible without asking; otherwise it is named and the status is 1.
 set -euo pipefail
@@ -52,6 +52,13 @@ look() {
   need nlohmann-json3-dev header nlohmann/json_fwd.hpp
   need libisal-dev header isa-l/crc64.h
   [ "$what" != bench ] || need libbenchmark-dev header benchmark/benchmark.h
+  if [ "$what" = cluster ]; then
+    need iproute2 have ip
+    need iproute2 have tc
+    need util-linux have nsenter
+    need glusterfs-server have glusterd
+    need procps have ps
+  fi
   if [ "$what" = test ]; then
     need libgtest-dev header gtest/gtest.h
     need libgmock-dev header gmock/gmock.h
@@ -63,6 +70,9 @@ look() {
     wish slurm-wlm have slurmctld
     wish slurm-wlm have slurmd
     wish munge have munged
+    wish iproute2 have ip
+    wish iproute2 have tc
+    wish glusterfs-server have glusterd
   fi
 }
 any_of_modules() { pkg-config --exists "${HDF5_PC:-hdf5-openmpi}" || pkg-config --exists hdf5; }
