@@ -59,6 +59,9 @@ inside() {
 # A link of that rate, both ways: tbf at its two ends.
 shaped=(root tbf burst 1mb latency 50ms rate)
 
+# mpirun waits for a lost host as long as the kernel sends to it again: by default a quarter of an hour, so 6 s.
+patience='echo 4 >/proc/sys/net/ipv4/tcp_retries2'
+
 declare -A outer
 machines=(storage $(seq -f 'n%g' "$hosts"))
 for name in "${machines[@]}"; do machine "$name"; done
@@ -82,6 +85,7 @@ for name in "${machines[@]}"; do begun "$name"; done
     echo "link set $name.eth1 master storage up"
   done
 } | ip -batch -
+eval "$patience"
 {
   echo "qdisc add dev storage.eth1 ${shaped[*]} $storage_link"
   for i in $(seq "$hosts"); do
@@ -92,6 +96,7 @@ for name in "${machines[@]}"; do
   rate=$link number=${name#n}
   [ "$name" != storage ] || { rate=$storage_link number=254; }
   inside "$name" bash -c '
+    eval "${@:$#}"; set -- "${@:1:$#-1}"
     { echo "link set lo up"
       for port in "${@:5}"; do
         net=$1; [ $port = eth0 ] || net=$2
@@ -99,7 +104,7 @@ for name in "${machines[@]}"; do
         echo "link set $port up"
       done; } | ip -batch -
     for port in "${@:5}"; do echo "qdisc add dev $port $4"; done | tc -batch -' links "$FABRIC" "$STORAGE" \
-    "$number" "${shaped[*]} $rate" $([ "$name" = storage ] || echo eth0) eth1
+    "$number" "${shaped[*]} $rate" $([ "$name" = storage ] || echo eth0) eth1 "$patience"
 done
 
 # ---- the file system ----

@@ -27,9 +27,7 @@ ranks=$(($(tr -cd , <<<"$names" | wc -c) * each + each))
 passed=()
 for name in $(compgen -e SLABLOAD_) ${PASS:-}; do passed+=(-x "$name"); done
 # Both of mpirun's networks are chosen, or it would use the storage's as well. No tree: the head alone reaches all hosts.
-# A host that is gone is noticed in seconds, not after the minutes that are usual.
 DEATH=TERM on head env -C "$FS" mpirun --host "$list" -n "$ranks" --map-by "ppr:$each:node" \
   --mca plm_rsh_agent "$here/agent.sh" --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base "$LOCAL" \
   --mca oob_tcp_if_include "$FABRIC.0/24" --mca btl_tcp_if_include "${BTL_IF:-$FABRIC.0/24}" \
-  --mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 \
   "${passed[@]}" "${options[@]}" "$@"

@@ -26,13 +26,13 @@ while [ $# -gt 0 ]; do
 done
 [[ $hosts =~ ^[1-9][0-9]?$ ]] && [ "$hosts" -le 64 ] || { say "--hosts $hosts: 1 to 64"; exit 2; }
 
+settings="hosts=$hosts link=$link storage_link=$storage_link brick_size=$brick_size block=$block slurm=$slurm"
+if alive keeper && [ "$(cat "$CLUSTER_DIR/ready" 2>/dev/null)" = "$settings" ]; then exit 0; fi
 "$top/tests/tools/deps.sh" cluster || exit 1
 [ "$(id -u)" = 0 ] || { say "namespaces, mounts and links need root: sudo $0 $*"; exit 1; }
 [ -c /dev/fuse ] || { say "no /dev/fuse: the kernel has no FUSE, which the file system is mounted with"; exit 1; }
 [ $slurm = 0 ] || command -v slurmctld slurmd munged >/dev/null || { say "--slurm: no slurmctld, slurmd or munged"; exit 1; }
 
-settings="hosts=$hosts link=$link storage_link=$storage_link brick_size=$brick_size block=$block slurm=$slurm"
-if alive keeper && [ "$(cat "$CLUSTER_DIR/ready" 2>/dev/null)" = "$settings" ]; then exit 0; fi
 # What is left of another one, or of one that did not come up.
 "$here/down.sh"
 
