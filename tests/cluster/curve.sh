@@ -5,11 +5,12 @@
 #   LINK=1gbit        STORAGE_LINK=4gbit   RANKS=1 on each host   REPEAT=1 (the median counts)
 #   STRATEGIES="rank0-full rank0-broadcast every-rank slab"   LAYOUTS="fsdp2 hsdp replicate"
 # Nothing else should run meanwhile: the hosts share this machine's cores.
+out=${OUT:-build/curve}
 source "$(dirname "${BASH_SOURCE[0]}")/test_lib.sh"
 read -ra counts <<<"${*:-1 2 4 8}"
 read -ra strategies <<<"${STRATEGIES:-rank0-full rank0-broadcast every-rank slab}"
 read -ra layouts <<<"${LAYOUTS:-fsdp2 hsdp replicate}"
-out=${OUT:-build/curve} ranks=${RANKS:-1} link=${LINK:-1gbit} storage_link=${STORAGE_LINK:-4gbit}
+ranks=${RANKS:-1} link=${LINK:-1gbit} storage_link=${STORAGE_LINK:-4gbit}
 export LIMIT=${LIMIT:-900}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)

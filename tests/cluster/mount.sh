@@ -2,7 +2,12 @@
 # On a host of a cluster: mounts its file system, and waits until it is there. Without a cache from before.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-if mountpoint -q "$FS"; then umount "$FS"; fi
+# Who still works in it has a while to end; after that it goes from under him.
+for _ in $(seq 40); do
+  mountpoint -q "$FS" || break
+  umount "$FS" 2>/dev/null || sleep 0.25
+done
+if mountpoint -q "$FS"; then umount --lazy "$FS"; fi
 glusterfs --volfile-server="$STORAGE.254" --volfile-id=checkpoints --log-level=WARNING \
   --log-file="$CLUSTER_DIR/log/mount-$(hostname)" "$FS"
 for _ in $(seq 100); do
