@@ -32,7 +32,7 @@ needed() {
   "$PYTHON" -c '
 import json, sys
 r = json.load(open(sys.argv[1]))
-print(int(r["peak_bytes"]["mean"] * r["ranks"]) if "peak_bytes" in r else 0)' "$OUT" 2>/dev/null || echo 0
+print(r["peak_bytes"]["sum"])' "$OUT"
 }
 rows=$out/rows.tsv
 printf '%s\t' hosts ranks layout strategy total_s startup_s read_bytes rss_rank0 rss_max eth1_sum eth1_max eth0_sum >"$rows"
@@ -48,7 +48,7 @@ for hosts in "${counts[@]}"; do
     fi
     for strategy in "${strategies[@]}"; do
       need=$(needed $all $mesh "$layout" "$strategy")
-      free=$(awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo)
+      free=$(awk '/^MemAvailable/ { printf "%.0f", $2 * 1024 }' /proc/meminfo)
       if [ "$need" -gt $((free - 1500000000)) ]; then
         echo "# $hosts hosts, $layout, $strategy: left out, it needs $need bytes of this machine's memory, $free are free"
         continue
