@@ -144,7 +144,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test fuzz soak soak-files gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test fuzz soak soak-files cluster-test cluster-curve gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -333,7 +333,7 @@ help: ## list the targets and the settings
 	@echo '  CXX CXXFLAGS LDFLAGS MPICC        compilers and flags; HDF5_PC=NAME picks the pkg-config module of HDF5'
 	@echo '  MPIRUN="mpirun ..."               how tests and demo start ranks'
 	@echo '  PREFIX=/usr/local DESTDIR=        where install puts things'
-	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm fuzz), and names'
+	@echo '  T="unit mpi cases ..."  K=GLOB    which tests: groups (layers unit mpi cases gpu slurm cluster fuzz), and names'
 	@echo '  WERROR=1  V=1                     warnings as errors; whole commands'
 
 tests: $(if $(filter fake,$(CUDA)),,$(B)/unit_tests $(B)/mpi_tests $(B)/flips $(preloads)) $(double_tests) all ## build the test programs
@@ -359,6 +359,15 @@ fuzz: ## fuzz the parsers with clang's libFuzzer, two targets at a time; SECONDS
 	@tests/tools/deps.sh fuzz
 	@$(MAKE) --no-print-directory $(F)/seeds $(fuzz_programs)
 	@FUZZ_SECONDS=$(or $(SECONDS),60) bash tests/fuzz/run.sh $(F) $(or $(TARGET),$(fuzz_targets))
+
+cluster-test: ## several hosts on this machine (as root), a file system that they share, loads and faults on them; K= selects
+	@tests/tools/deps.sh cluster
+	@$(MAKE) --no-print-directory all $(preloads)
+	@$(test_env) K='$(K)' tests/cluster/test.sh
+
+cluster-curve: all ## how loading grows with hosts, cold, by strategy and layout; HOSTS="1 2 4 8" SCALE=1 OUT=build/curve
+	@tests/tools/deps.sh cluster
+	@$(test_env) OUT='$(or $(OUT),build/curve)' tests/cluster/curve.sh $(HOSTS)
 
 gpu-bundle: all $(B)/gpu_tests $(gpu_tools) $(fake_cudart) $(fake_nccl) ## what tests/gpu/one_gpu.sh takes to a machine with a GPU
 	BUILD=$(B) bash tests/gpu/bundle.sh build/gpu-bundle

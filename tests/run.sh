@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm fuzz (default: all,
-# fuzz only where CI is set).
+# Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm cluster fuzz (default:
+# all, fuzz only where CI is set).
 #   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
 #   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
 # The last line is "N passed, M failed".
@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
 K=${K:-}
 ranks=${RANKS:-1 2 3 4 7}
-groups=${*:-layers unit mpi cases gpu slurm ${CI:+fuzz}}
+groups=${*:-layers unit mpi cases gpu slurm cluster ${CI:+fuzz}}
 source tests/tools/env.sh
 
 export SLABLOAD_TEST_TIMEOUT=${SLABLOAD_TEST_TIMEOUT:-120}
@@ -167,8 +167,16 @@ for group in $groups; do
       else
         echo "fuzz: left out, it needs clang with libFuzzer"
       fi ;;
+    cluster)
+      # A name that is meant for another group would bring up a cluster for nothing.
+      [ -z "$K" ] || [ "$groups" = cluster ] || continue
+      if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null; then
+        counted cluster 600 read_summary bash tests/cluster/test.sh
+      else
+        echo "cluster: left out, it needs root, /dev/fuse, glusterd, ip and tc"
+      fi ;;
     *)
-      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm fuzz" >&2
+      echo "tests/run.sh: no group $group; the groups are layers unit mpi cases gpu slurm cluster fuzz" >&2
       exit 2 ;;
   esac
 done

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/same_files.h"
 #include "backend/hdf5/reader.h"
 #include "backend/safetensors/index.h"
 #include "backend/safetensors/storage.h"
@@ -32,7 +33,9 @@ TensorIndex shared_index(Session& session, const std::string& path, const IndexW
   together(control, [&] {
     if (session.is_root()) bytes = to_bytes(wished_index(read_index(path, wish.reading), wish));
   });
-  return index_from_bytes(control.broadcast(std::move(bytes)));
+  TensorIndex index = index_from_bytes(control.broadcast(std::move(bytes)));
+  check_same_files(session, index);
+  return index;
 }
 
 TensorIndex read_table(const std::string& path) {

@@ -28,7 +28,8 @@ struct IndexWish {
 };
 TensorIndex wished_index(TensorIndex index, const IndexWish& wish);
 
-// Reads the index on rank 0, applies the wish there, and sends it to all ranks. Collective; an error is agreed.
+// Reads the index on rank 0, applies the wish there, sends it to all ranks, and sees that all hosts have the same files.
+// Collective; an error is agreed.
 TensorIndex shared_index(Session& session, const std::string& path, const IndexWish& wish);
 
 // The table of a file. Throws Status::file.

@@ -1,13 +1,16 @@
 #include "app/session.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <system_error>
 #include <thread>
 
+#include "backend/host/silent_peers.h"
 #include "backend/mpi/call.h"
 #include "backend/mpi/environment.h"
 #include "base/narrow.h"
@@ -15,6 +18,19 @@
 
 namespace slabload {
 namespace {
+
+// What it mostly is when the ranks of several hosts do not hear each other.
+constexpr const char* kNetworkHint =
+    "; if the hosts have several networks, MPI may have taken one that does not join them: choose with "
+    "OMPI_MCA_btl_tcp_if_include=SUBNET/BITS (Open MPI over TCP) or UCX_NET_DEVICES (UCX)";
+
+// "; 10.0.0.2 does not answer ..." if the kernel knows of such hosts.
+std::string silent_hosts() {
+  const std::vector<std::string> silent = host::silent_peers();
+  if (silent.empty()) return {};
+  return fmt::format("; {} no longer confirm{} what this rank sends: a host or link that is down?", fmt::join(silent, ", "),
+                     silent.size() == 1 ? "s" : "");
+}
 
 // Ends this process after a while, whatever its other threads are stuck in.
 void set_deadline(int status) {
@@ -43,12 +59,19 @@ void set_deadline(int status) {
 
 }  // namespace
 
-Session::Session() {
+Session::Session(double timeout_s) {
   prepare();
   int provided = 0;
   // One thread calls MPI; the only call of the others is MPI_Abort, when nothing else can be saved.
   SLABLOAD_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   SLABLOAD_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rank = 0;
+  SLABLOAD_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
+  // All ranks stand still together: the first that says so ends the others.
+  Watchdog watchdog(timeout_s + 0.1 * std::min(rank, 20), [rank](const std::string& message) {
+    end_with(fmt::format("[rank {} {}] {}{}", rank, mpi::host_name(), message + silent_hosts(), kNetworkHint), Status::peer);
+  });
+  watchdog.waiting("start (first messages between the ranks)", nullptr);
   look_around();
 }
 
@@ -108,7 +131,7 @@ std::unique_ptr<Watchdog> Session::watch(double timeout_s, const std::string& la
   }
   // Ranks that wait for each other fall silent together: one line is enough.
   auto on_silence = [this](const std::string& message) {
-    end_job(peers_->another_ends_the_job() ? "" : message, Status::peer);
+    end_job(peers_->another_ends_the_job() ? "" : message + silent_hosts(), Status::peer);
   };
   return std::make_unique<Watchdog>(timeout_s, on_silence, show);
 }

@@ -16,8 +16,8 @@ namespace slabload {
 class Session {
  public:
   // Starts MPI (alone, without mpirun, it is a job of one rank). Chooses ROMIO first, see
-  // backend/mpi/environment.h.
-  Session();
+  // backend/mpi/environment.h. Ends the job if the ranks' first messages do not arrive within `timeout_s`.
+  explicit Session(double timeout_s);
   // Joins a job whose MPI the caller has started and will end: works on a duplicate of `comm`, leaves the
   // caller's error handlers alone, chooses ROMIO if that is still possible (see prepare). Collective over
   // comm.

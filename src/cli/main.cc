@@ -65,7 +65,7 @@ Status run_on_ranks(Session& session, const RunOptions& options) {
 // knows of ends it at once: the others may be waiting for this rank inside a collective call.
 Status run_job(const RunOptions& options) {
   note_stop_signals();
-  Session session;
+  Session session(options.timeout_s);
   try {
     return run_on_ranks(session, options);
   } catch (const Error& error) {

@@ -310,10 +310,12 @@ TEST(Hdf5Sink, AnOlderFileWithoutThatChecksumIsTaken) {
   folder.on_rank_0([&] {
     hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     H5Adelete_by_name(file, "/__slabload__", "index_crc64", H5P_DEFAULT);
-    hid_t attribute = H5Aopen_by_name(file, "/__slabload__", "format_minor", H5P_DEFAULT, H5P_DEFAULT);
+    hid_t group = H5Oopen(file, "/__slabload__", H5P_DEFAULT);
+    hid_t attribute = H5Aopen(group, "format_minor", H5P_DEFAULT);
     std::uint64_t zero = 0;
     EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_UINT64, &zero), 0);
     H5Aclose(attribute);
+    H5Oclose(group);
     H5Lmove(file, "a", file, "c", H5P_DEFAULT, H5P_DEFAULT);
     return H5Fclose(file);
   });

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench | fuzz
+# Makes sure that what slabload needs is on this machine: deps.sh build | test | bench | fuzz | cluster
 # What counts is whether a compiler, a header or a program is found, wherever it comes from (a package, a module). What
 # is missing is installed with apt where that is possible without asking; otherwise it is named and the status is 1.
 set -euo pipefail
@@ -55,6 +55,13 @@ look() {
   [ "$what" != fuzz ] || need clang libfuzzer
   # On a machine of CI the tests fuzz as well.
   [ "$what$(if [ -n "${CI:-}" ]; then echo CI; fi)" != testCI ] || wish clang libfuzzer
+  if [ "$what" = cluster ]; then
+    need iproute2 have ip
+    need iproute2 have tc
+    need util-linux have nsenter
+    need glusterfs-server have glusterd
+    need procps have ps
+  fi
   if [ "$what" = test ]; then
     need libgtest-dev header gtest/gtest.h
     need libgmock-dev header gmock/gmock.h
@@ -66,6 +73,9 @@ look() {
     wish slurm-wlm have slurmctld
     wish slurm-wlm have slurmd
     wish munge have munged
+    wish iproute2 have ip
+    wish iproute2 have tc
+    wish glusterfs-server have glusterd
   fi
 }
 # clang with the fuzzer's runtime, which Debian packs apart.

@@ -17,13 +17,13 @@ constexpr std::uint64_t kPiece = std::uint64_t{1} << 28;  // one call's share: M
 constexpr std::size_t kAlarmBytes = 2048;
 constexpr int kAlarmTag = 1;
 
+}  // namespace
+
 std::string host_name() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0) return "?";
   return name;
 }
-
-}  // namespace
 
 MpiControl::MpiControl(MPI_Comm parent)
     : comm_(Comm::duplicate(parent)),

@@ -6,6 +6,9 @@
 
 namespace slabload::mpi {
 
+// This machine's name; "?" if it has none.
+std::string host_name();
+
 class MpiControl final : public Control {
  public:
   // Uses its own duplicates of `parent`. Collective over parent.
