@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-constexpr unsigned kAll = kGenerate | kImport | kInspect | kPlan | kLoad | kVerify | kBench | kExport;
+constexpr unsigned kAll = kGenerate | kImport | kInspect | kPlan | kLoad | kVerify | kBench | kSave | kExport;
 
 std::uint64_t whole_number(const std::string& text, const std::string& what, std::uint64_t least,
                            std::uint64_t most) {

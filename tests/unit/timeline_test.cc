@@ -279,7 +279,7 @@ TEST(Timeline, DamagedBytesAreRefused) {
   expect_refused(changed(8, std::numeric_limits<double>::quiet_NaN()));
   expect_refused(changed(16, std::numeric_limits<double>::infinity()));
   expect_refused(changed(16, kStart - 1));        // an end before the begin
-  expect_refused(changed(36, std::uint32_t{6}));  // no such phase
+  expect_refused(changed(36, std::uint32_t{7}));  // no such phase
   expect_refused(changed(36, std::uint32_t{0x80000000}));
 }
 
