@@ -15,7 +15,7 @@
  *  5. Text is UTF-8 and ends with a zero byte. Sizes and offsets are in bytes where they say so, in
  *     elements otherwise. Dimensions go from the outermost to the innermost, data is row-major and in this
  *     machine's byte order.
- *  6. Only slabload_load is collective. Everything else is one process's own business and needs no MPI.
+ *  6. Only slabload_load and slabload_save are collective. Everything else is one process's own business and needs no MPI.
  *  7. Handles don't change once made: several threads may read one. The calls that open files
  *     (slabload_index_open, slabload_load) are for one thread of the process at a time, and the second for
  *     one that may call MPI.
@@ -142,8 +142,8 @@ slabload_status slabload_layout_get_box(const slabload_layout* layout, const sla
 slabload_status slabload_prepare(slabload_error** error);
 
 /* An option of `slabload load` by its name on the command line, without the dashes: {"layout", "hsdp"},
- * {"staging", "64MiB"}. Those that may be repeated there may be repeated here. All but `config` and `help`
- * are taken. */
+ * {"staging", "64MiB"}. Those that may be repeated there may be repeated here, and those without a value get
+ * "true". All but `config` and `help` are taken. */
 typedef struct slabload_option {
   const char* name;
   const char* value;
@@ -215,6 +215,30 @@ slabload_status slabload_shards_get_part(const slabload_shards* shards, uint64_t
 /* The number of the loaded tensor with this name or alias. */
 slabload_status slabload_shards_find(const slabload_shards* shards, const char* name, uint64_t* number,
                                      slabload_error** error);
+
+/* ---- the save ---------------------------------------------------------------------------------- */
+
+/* A tensor of which each rank holds a part. */
+typedef struct slabload_state {
+  const char* name;  /* the same on every rank, as are dtype and shape */
+  const char* dtype; /* as in slabload_tensor */
+  uint32_t ndim;
+  const uint64_t* global_shape; /* ndim lengths, of the whole tensor */
+  const void* data; /* this rank's part, dense and row-major, only read; host memory, or with the option device=cuda a
+                     * pointer of the current device. May be NULL if the part is empty. */
+  uint64_t bytes;   /* of the part; what the layout gives this rank, or the call is refused */
+} slabload_state;
+
+/* Writes what the ranks hold as one HDF5 checkpoint, in parallel: every element once, replicas share the work. What is at
+ * `checkpoint` stays as it was until the new file is whole; the option force=true lets it be replaced.
+ *
+ * Collective over `communicator` (see slabload_load, also on errors that are not agreed on and on ranks that stand still).
+ * All ranks pass the same tensors in the same order and the same options: those of `slabload save` but from, stage-in, out,
+ * select, exclude, expect and cast. `layout` and `mesh` say which part each rank holds. The tensors are to stay untouched
+ * until the call returns. */
+slabload_status slabload_save(int communicator, const char* checkpoint, const slabload_state* tensors,
+                              uint64_t tensor_count, const slabload_option* options, uint64_t option_count,
+                              slabload_error** error);
 
 #ifdef __cplusplus
 }

@@ -6,11 +6,12 @@
 #include <unordered_map>
 
 #include "app/load_job.h"
-#include "app/option_table.h"
 #include "base/version.h"
+#include "capi/fence.h"
 #include "report/load_report.h"
 
 using namespace slabload;
+using namespace slabload::capi;
 
 static_assert(SLABLOAD_MAX_NDIM == kMaxNdim);
 static_assert(SLABLOAD_WRONG_DATA == static_cast<int>(Status::wrong_data));
@@ -45,10 +46,6 @@ class Names {
 };
 
 }  // namespace
-
-struct slabload_error {
-  Error error;
-};
 
 struct slabload_index {
   explicit slabload_index(TensorIndex read) : index(std::move(read)), names(index) {}
@@ -90,78 +87,11 @@ struct slabload_shards {
 
 namespace {
 
-slabload_status store(slabload_error** out, const Error& error) noexcept {
-  if (out != nullptr) {
-    try {
-      *out = new slabload_error{error};
-    } catch (...) {
-      *out = nullptr;  // the status alone has to do
-    }
-  }
-  return static_cast<slabload_status>(error.status());
-}
-
-slabload_status store_plain(slabload_error** out, const char* message) noexcept {
-  try {
-    return store(out, Error(Status::internal, message));
-  } catch (...) {
-    return SLABLOAD_INTERNAL;
-  }
-}
-
-// Runs `step`; nothing gets past it but a status and, if `out` wants it, the error.
-template <typename Step>
-slabload_status fenced(slabload_error** out, Step&& step) noexcept {
-  if (out != nullptr) {
-    delete *out;
-    *out = nullptr;
-  }
-  try {
-    step();
-    return SLABLOAD_OK;
-  } catch (const Error& error) {
-    return store(out, error);
-  } catch (const std::bad_alloc&) {
-    return store_plain(out, "out of memory");
-  } catch (const std::exception& error) {
-    return store_plain(out, error.what());
-  } catch (...) {
-    return store_plain(out, "an unknown exception");
-  }
-}
-
-void need(const void* argument, const char* name) {
-  if (argument == nullptr) fail(Status::usage, "the argument `{}` is NULL", name);
-}
-
 template <typename List>
 const auto& at(const List& list, std::uint64_t number, const char* what) {
   if (number >= list.size())
     fail(Status::usage, "there is no {} {}: there are {}, numbered from 0", what, number, list.size());
   return list[number];
-}
-
-RunOptions parse_options(const slabload_option* given, std::uint64_t count) {
-  if (count != 0) need(given, "options");
-  std::map<std::string, std::vector<std::string>> values;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    need(given[i].name, "options[].name");
-    need(given[i].value, "options[].value");
-    values[given[i].name].push_back(given[i].value);
-  }
-  RunOptions options;
-  options.verb = "load";
-  for (const auto& [name, texts] : values) {
-    const OptionSpec* option = find_option(name, kLoad);
-    // Those without a value to apply (config, help) are matters of the command line.
-    if (option == nullptr || option->apply == nullptr || option->arity == Arity::flag) {
-      fail(Status::usage, "no option is called '{}'; 'slabload help load' lists them", printable(name));
-    }
-    if (option->arity == Arity::once && texts.size() > 1)
-      fail(Status::usage, "the option '{}' is given twice", name);
-    option->apply(options, texts, "--" + name);
-  }
-  return options;
 }
 
 std::unique_ptr<slabload_shards> load(Session& session, const RunOptions& options) {
@@ -375,7 +305,7 @@ slabload_status slabload_load(int communicator, const char* checkpoint, const sl
     together(session.control(), [&] {
       need(checkpoint, "checkpoint");
       need(shards, "shards");
-      parsed = parse_options(options, option_count);
+      parsed = parse_options("load", options, option_count);
       parsed.checkpoint = checkpoint;
     });
     *shards = load(session, parsed).release();

@@ -394,4 +394,48 @@ TEST(CapiLoad, TellsWrongDataAndGivesNoShards) {
   slabload_shards_free(shards);
 }
 
+// What was loaded by one layout, saved from where it lies: the file is the checkpoint again.
+TEST(CApiSave, ShardsInMemoryBecomeACheckpoint) {
+  SharedFolder folder;
+  const std::string path = make_checkpoint(folder);
+  const auto [rank, size] = rank_and_size();
+  for (const char* layout : {"fsdp2", "replicate", "zero3"}) {
+    SCOPED_TRACE(layout);
+    const slabload_option options[] = {{"layout", layout}, {"force", "true"}};
+    slabload_shards* shards = nullptr;
+    slabload_error* error = nullptr;
+    ASSERT_EQ(slabload_load(world(), path.c_str(), options, 1, &shards, &error), SLABLOAD_OK)
+        << slabload_error_message(error);
+    std::vector<slabload_state> state;
+    for (std::uint64_t t = 0; t < wanted().size(); ++t) {
+      slabload_shard shard;
+      ASSERT_EQ(slabload_shards_get(shards, t, &shard, &error), SLABLOAD_OK);
+      state.push_back({shard.name, shard.dtype, shard.ndim, shard.global_shape, shard.data, shard.bytes});
+    }
+    const std::string out = folder / "saved.h5";
+    ASSERT_EQ(slabload_save(world(), out.c_str(), state.data(), state.size(), options, 2, &error), SLABLOAD_OK)
+        << slabload_error_message(error);
+    slabload_shards* again = nullptr;
+    const slabload_option whole[] = {{"layout", "replicate"}};
+    ASSERT_EQ(slabload_load(world(), out.c_str(), whole, 1, &again, &error), SLABLOAD_OK)
+        << slabload_error_message(error);
+    for (const Want& want : wanted()) {
+      std::uint64_t number = 0;
+      slabload_shard shard;
+      ASSERT_EQ(slabload_shards_find(again, want.name, &number, &error), SLABLOAD_OK);
+      ASSERT_EQ(slabload_shards_get(again, number, &shard, &error), SLABLOAD_OK);
+      std::string expected = formula_bytes(kSeed, want.name, want.dtype, elements(want.shape));
+      EXPECT_EQ(bytes_of(shard), expected) << want.name;
+    }
+    // One rank's wrong part is everyone's error, and the file stays.
+    if (rank == size - 1) state.back().bytes += 1;
+    EXPECT_EQ(slabload_save(world(), out.c_str(), state.data(), state.size(), options, 2, &error), SLABLOAD_USAGE);
+    EXPECT_EQ(slabload_error_agreed(error), 1);
+    EXPECT_THAT(slabload_error_message(error), HasSubstr("this rank's part by the layout has"));
+    slabload_error_free(error);
+    slabload_shards_free(again);
+    slabload_shards_free(shards);
+  }
+}
+
 }  // namespace
