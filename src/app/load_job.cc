@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -298,13 +297,10 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
 void LoadJob::stage_out(const Loaded& loaded, const std::string& folder) const {
   std::string path = staged_path(folder, static_cast<std::uint64_t>(session_.rank()));
   bool written = false;
-  // Files of two loads must not pass for one set.
-  std::string set;
-  if (session_.is_root()) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-    set = fmt::format("{:x}-{:x}-{}", now, getpid(), session_.control().host());
-  }
-  set = session_.control().broadcast(std::move(set));
+  // Files of two loads must not pass for one set, unless they are of the same file as it was, in the same layout.
+  const std::string inputs = to_bytes(index_) + layout_->name() + '\n' + layout_->mesh().text() + '\n' + rules_ +
+                             (options_.cast ? std::string(dtype_name(*options_.cast)) : "");
+  const std::string set = fmt::format("{:016x}", crc64_part(inputs.data(), inputs.size()));
   try {
     together(session_.control(), [&] { refuse_other_shards(folder, session_.ranks()); });
     together(session_.control(), [&] {

@@ -17,6 +17,8 @@ SaveReport save_checkpoint(Session& session, const RunOptions& options, Watchdog
   LoadJob job(session, loading);
   std::vector<DType> dtypes;
   for (const TensorMeta& tensor : job.index().tensors) dtypes.push_back(final_dtype(tensor, options.cast));
+  // What cannot be carried over must not be lost without a word, least of all where the source is replaced.
+  together(session.control(), [&] { refuse_skipped(job.index(), options.selection); });
   SaveJob saving(session, options, job.layout(), job.hardware());
   SaveSource source;
   source.index = SaveJob::target_of(job.index(), dtypes);
@@ -99,7 +101,11 @@ SaveReport save_staged(Session& session, const RunOptions& options, Watchdog& wa
   source.shards.space = memory->data();
   source.name = options.stage_in;
   source.seconds = watch.seconds();
-  return saving.run(source, watchdog);
+  SaveReport report = saving.run(source, watchdog);
+  report.notes.push_back(
+      "staged shards have no checksums and no HDF5 attributes: what was read of them is unverified, and only the "
+      "checkpoint's metadata came with them");
+  return report;
 }
 
 }  // namespace

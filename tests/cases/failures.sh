@@ -29,10 +29,6 @@ run_mpi 2 load text.h5
 ends_with 3 "text.h5.*not an HDF5 file"
 run_mpi 3 load good.h5 --mesh dp_replicate=2,dp_shard=2 --layout hsdp
 ends_with 2 "4 ranks.* 3"
-for verb in save; do
-  run $verb good.h5
-  ends_with 2 "$verb: not part of this version"
-done
 printf 'embed.weight\tbf16\t1003,64\nlayers.0.attn.weight\tf16\t67,129\nextra\tf32\t4\n' >expect.tsv
 run load good.h5 --expect expect.tsv --select 'embed*' --select '*attn.weight'
 ends_with 1 "2 differences.*expect.tsv"

@@ -1,6 +1,8 @@
 """`save`: what it writes, read by h5py; from a checkpoint and from staged shards; chunks, gzip, attributes, aliases."""
 import json
 import os
+import stat
+import struct
 import subprocess
 
 import h5py
@@ -68,7 +70,8 @@ for ranks, layout in stages:
 print(f"save: staged shards of {len(stages)} layouts on {count} other set-ups")
 # Of two loads, or with a part missing: said, and nothing written.
 before = (work / "resharded.h5").read_bytes()
-Run(4, ["load", "x.h5", "--mesh", "dp_replicate=2,dp_shard=2", "--layout", "hsdp", "--stage-out", "again"])
+Run(1, ["generate", "--table", "table.tsv", "--out", "y.h5", "--seed", 12])
+Run(4, ["load", "y.h5", "--mesh", "dp_replicate=2,dp_shard=2", "--layout", "hsdp", "--stage-out", "again"])
 os.replace("again/rank-00001.safetensors", "stage4/rank-00001.safetensors")
 run = Run(2, ["save", "--stage-in", "stage4", "--out", "resharded.h5", "--force"], status=None)
 check(run.status == 3 and "of another load" in run.err, run.err)
@@ -139,6 +142,33 @@ for arguments, status, words in (
     check(run.status == status and words in run.err, f"{arguments}: {run.status} {run.err}")
     left = [p for p in os.listdir(".") if p.startswith("new.h5")]
     check(not left, f"{arguments} left {left}")
+# What is no file is not replaced by one, a link is not followed, and what cannot be carried over is not lost silently.
+os.mkfifo("pipe.h5")
+os.symlink("saved3.h5", "link.h5")
+with h5py.File("mixed.h5", "w") as file:
+    file["good"] = np.arange(40, dtype="<f4")
+    file["text"] = "no tensor"
+for arguments, words in ((["--from", "x.h5", "--out", "pipe.h5"], "no regular file"), (["--from", "x.h5", "--out", "link.h5"], "symbolic link"),
+                         (["--from", "mixed.h5", "--out", "mixed.h5"], "'text'")):
+    run = Run(2, ["save", *arguments, "--force"], status=None)
+    check(run.status == 3 and words in run.err, f"{arguments}: {run.status} {run.err}")
+check(os.path.islink("link.h5") and stat.S_ISFIFO(os.stat("pipe.h5").st_mode), "something was replaced")
+Run(2, ["save", "--from", "mixed.h5", "--out", "mixed.h5", "--force", "--exclude", "text"])
+# A header that promises far more than its file can hold.
+Run(2, ["load", "x.h5", "--stage-out", "huge"])
+for rank in range(2):
+    path = f"huge/rank-{rank:05}.safetensors"
+    data = open(path, "rb").read()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    places = json.loads(header["__metadata__"]["slabload_tensors"])
+    places["big.weight"]["global_shape"] = [1 << 40, 513]
+    header["__metadata__"]["slabload_tensors"] = json.dumps(places)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
+run = Run(2, ["save", "--stage-in", "huge", "--out", "new.h5"], status=None, limit=20)
+check(run.status == 3 and "big.weight" in run.err and "not what the layout gives" in run.err, f"{run.status} {run.err}")
 # A flipped bit in the source: nothing is saved.
 subprocess.run(["cp", "x.h5", "bad.h5"], check=True)
 with h5py.File("bad.h5") as file:

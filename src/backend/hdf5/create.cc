@@ -188,6 +188,12 @@ CreatedFile create_file(const std::string& path, const TensorIndex& index, const
     creator.add_tensor(tensor);
   }
   out.notes = creator.notes();
+  const auto odd = std::count_if(made.tensors.begin(), made.tensors.end(),
+                                 [](const TensorMeta& tensor) { return tensor.path.substr(1) != tensor.name; });
+  if (odd != 0) {
+    out.notes.push_back(fmt::format("{} tensors have names that are no HDF5 paths: they lie in {}, where slabload finds them",
+                                    odd, kOddNames));
+  }
   if (options.keep_attributes && index.format == "hdf5") {
     for (std::string& note : copy_attributes(index, made, creator.file())) out.notes.push_back(std::move(note));
   }

@@ -74,6 +74,11 @@ void Hdf5Sink::refuse_existing() const {
   struct stat st {};
   if (lstat(target_.c_str(), &st) != 0) return;
   if (S_ISDIR(st.st_mode)) fail(Status::file, "file '{}': is a folder", printable(target_));
+  if (S_ISLNK(st.st_mode)) {
+    fail(Status::file, "file '{}': is a symbolic link; it was not replaced: name the file that it leads to",
+         printable(target_));
+  }
+  if (!S_ISREG(st.st_mode)) fail(Status::file, "file '{}': is no regular file; it was not replaced", printable(target_));
   if (!replace_existing_)
     fail(Status::file, "file '{}': exists already; it was not replaced", printable(target_));
 }

@@ -133,6 +133,19 @@ void read_folder(TensorIndex& index, const std::string& path) {
   for (const std::string& shard : shards) add_shard(index, shard, place);
 }
 
+// Further names of a tensor stand among the metadata, as name to name; so writers of tied weights have it.
+void take_aliases(TensorIndex& index) {
+  std::unordered_map<std::string, TensorMeta*> tensors;
+  for (TensorMeta& tensor : index.tensors) tensors[tensor.name] = &tensor;
+  std::erase_if(index.metadata, [&](const auto& entry) {
+    const auto& [key, value] = entry;
+    auto tensor = tensors.find(value);
+    if (key == "format" || tensor == tensors.end() || tensors.count(key) != 0) return false;
+    tensor->second->aliases.push_back(key);  // sorted, as the metadata are
+    return true;
+  });
+}
+
 }  // namespace
 
 TensorIndex read_safetensors_index(const std::string& path) {
@@ -148,6 +161,7 @@ TensorIndex read_safetensors_index(const std::string& path) {
     std::unordered_map<std::string, std::uint32_t> place;
     add_shard(index, path, place);
   }
+  take_aliases(index);
   sort_for_reading(index);
   return index;
 }

@@ -34,7 +34,7 @@ const std::string& required(const SafetensorsHeader& header, const char* key, co
 std::uint64_t required_number(const SafetensorsHeader& header, const char* key, const std::string& file) {
   const std::string& text = required(header, key, file);
   const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits) fail(Status::file, "{}: {} is '{}' and no number", printable(file), key, printable(text));
+  if (!digits) fail(Status::file, "{}: {} is '{}' and no number of ranks", printable(file), key, printable(text));
   return std::stoull(text);
 }
 
@@ -112,6 +112,23 @@ StagedShards::StagedShards(std::string folder, std::uint64_t rank) : folder_(std
   if (mesh.ranks() != ranks)
     fail(Status::file, "{}: a mesh of {} ranks, but shards of {}", printable(path), mesh.ranks(), ranks);
   resolved_ = layout_->resolve(index_);
+  // A shape that is not that of the part next to it is not worth planning for.
+  const std::uint64_t owner = required_number(header, kStagedRank, path);
+  if (owner >= ranks) fail(Status::file, "{}: of rank {}, but there are {}", printable(path), owner, ranks);
+  std::unordered_map<std::string, const HeaderTensor*> here;
+  for (const HeaderTensor& tensor : header.tensors) here[tensor.name] = &tensor;
+  if (here.size() != index_.tensors.size()) {
+    fail(Status::file, "{}: has {} tensors, and its {} describes {}", printable(path), here.size(), kStagedTensors,
+         index_.tensors.size());
+  }
+  for (std::size_t t = 0; t < index_.tensors.size(); ++t) {
+    const TensorMeta& tensor = index_.tensors[t];
+    const Shape& part = here.at(tensor.name)->shape;
+    if (!(local_shard(tensor.shape, mesh, resolved_[t], mesh.coordinate(owner)).lengths() == part.lengths())) {
+      fail(Status::file, "{}: tensor {}: a part of shape {} is not what the layout gives rank {} of {}", printable(path),
+           printable(tensor.name), part.text(), owner, tensor.shape.text());
+    }
+  }
 }
 
 // A file of the set, or nullptr's place taken if it is not visible and need not be.
