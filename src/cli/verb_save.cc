@@ -4,6 +4,7 @@
 #include "backend/host/device.h"
 #include "backend/safetensors/staged_shards.h"
 #include "cli/verbs.h"
+#include "base/crc64.h"
 #include "base/stopwatch.h"
 
 namespace slabload {
@@ -90,6 +91,15 @@ SaveReport save_staged(Session& session, const RunOptions& options, Watchdog& wa
     const std::string rules = is_rules_file(options.layout) ? read_text(options.layout) : "";
     layout = std::make_unique<Layout>(as_staged ? staged->layout() : make_layout(options, ranks, rules));
   });
+  // In node-local folders the ranks see different files: they must be of one load.
+  std::uint64_t low = crc64_part(staged->set().data(), staged->set().size());
+  std::uint64_t high = low;
+  control.min({&low, 1});
+  control.max({&high, 1});
+  if (low != high) {
+    fail_agreed(Status::file, fmt::format("--stage-in {}: the ranks see shards of different loads under that name",
+                                          printable(options.stage_in)));
+  }
   Hardware hardware(session, host);
   SaveJob saving(session, host, *layout, hardware);
   saving.check(source.index);

@@ -8,7 +8,7 @@ import subprocess
 import h5py
 import numpy as np
 
-from lib import DTYPES, Run, bits, check, synthetic, work_folder
+from lib import DTYPES, Run, check, environment, program, synthetic, work_folder
 
 work = work_folder()
 rows = [(f"{dtype}.{i}", dtype, shape) for dtype in DTYPES
@@ -80,6 +80,19 @@ for gone in ("rank-00001", "rank-00003"):
 run = Run(2, ["save", "--stage-in", "stage4", "--out", "resharded.h5", "--force"], status=None)
 check(run.status == 3 and "no other file that has the same" in run.err, run.err)
 check((work / "resharded.h5").read_bytes() == before, "the target was touched")
+# Two ranks with folders of their own under one name, as on two nodes, of two loads.
+for source, folder in (("x", "node0"), ("y", "node1")):
+    Run(2, ["load", f"{source}.h5", "--stage-out", folder])
+(work / "by_rank.sh").write_text("""#!/bin/sh
+exec unshare --mount sh -c 'mount --bind "node$OMPI_COMM_WORLD_RANK" local && exec "$@"' - "$@"
+""")
+os.chmod("by_rank.sh", 0o755)
+os.mkdir("local")
+if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0:
+    command = [*os.environ.get("MPIRUN", "mpirun").split(), "-n", "2", "./by_rank.sh", program(), "save", "--stage-in", "local",
+               "--out", "mixed_up.h5"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
+    check(done.returncode == 3 and "different loads" in done.stderr, f"{done.returncode} {done.stderr}")
 run = Run(1, ["save", "--stage-in", "nowhere", "--out", "n.h5"], status=None)
 check(run.status == 3 and "--stage-in nowhere" in run.err, run.err)
 

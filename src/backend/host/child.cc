@@ -103,6 +103,8 @@ void limit_this_process(const ChildLimits& limits) {
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     if (!kSanitized) std::signal(signal, SIG_DFL);
   }
+  // A batch system signals every process of a job; what the signal means is the parent's to say.
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
   struct rlimit none {
     0, 0
   };

@@ -37,6 +37,8 @@ class StagedShards {
   // The tensors as the ranks held them, whole, in their order; no offsets.
   const TensorIndex& index() const { return index_; }
   const Layout& layout() const { return *layout_; }
+  // What load this set is of: the same text in all of its files.
+  const std::string& set() const { return set_; }
 
   // Reads a box of tensor `number` of the index, densely, to `out`. Throws Status::file naming file, tensor and box: a file
   // that is not visible here, is of another set, or does not hold what it should.
