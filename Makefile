@@ -3,12 +3,15 @@
 # The number stands in src/base/version.h alone; the commit is added where there is one.
 VERSION := $(shell sed -n 's/.*SLABLOAD_VERSION "\(.*\)"/\1/p' src/base/version.h)
 
+# Line numbers for those who look at what happened; nobody looks at a build of CI.
+debug := $(if $(CI),-g0,-g1)
+
 # What a user may set, on the command line or in the environment.
 CXX      ?= g++
 CC       ?= cc
 MPICC    ?= mpicc
 MPIRUN   ?= mpirun
-CXXFLAGS ?= -O2 -g1
+CXXFLAGS ?= -O2 $(debug)
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 CUDA     ?= auto
@@ -209,14 +212,30 @@ $(test_obj): flags += $(test_flags)
 # What runs once a job, and the tests, cost more to optimise than to run. A value given for CXXFLAGS still wins.
 ifeq ($(origin CXXFLAGS),file)
 # Private: what they are made from, the file of flags above all, must not see it.
-$(call in,$(addprefix src/,report app cli capi)): private CXXFLAGS = -O1 -g1
-$(test_obj): private CXXFLAGS = -O0 -g1
+$(call in,$(addprefix src/,report app cli capi)): private CXXFLAGS = -O1 $(debug)
+$(test_obj): private CXXFLAGS = -O0 $(debug)
+endif
+
+# What every test includes is read once.
+pch_obj := $(unit_obj) $(mpit_obj) $(gput_obj)
+ifeq ($(gcc),yes)
+pch := $(O)/pch/test.h
+$(pch).gch: $(O)/flags
+	$(call say,Compiling,test.h)
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' gmock/gmock.h gtest/gtest.h fmt/format.h >$(pch)
+	$(Q)$(CXX) $(common) $(CXXFLAGS) $(test_flags) $(CPPFLAGS) -x c++-header -o $@ $(pch)
+$(pch_obj): $(pch).gch
+$(pch_obj): private before = -include $(pch)
+ifeq ($(origin CXXFLAGS),file)
+$(pch).gch: private CXXFLAGS = -O0 $(debug)
+endif
 endif
 
 $(filter-out $(c_obj),$(all_obj)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(common) $(CXXFLAGS) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CXX) $(common) $(CXXFLAGS) $(before) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # A user's C: no header of ours but the public one's folder and the tests', and no language but C11.
 $(c_obj): $(O)/%.o: %.c $(O)/flags
