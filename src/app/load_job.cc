@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/all_ranks.h"
 #include "backend/host/device.h"
 #include "backend/safetensors/shard_file.h"
 #include "backend/safetensors/staged_shards.h"
@@ -22,34 +23,6 @@
 
 namespace slabload {
 namespace {
-
-// All ranks plan for themselves; equal inputs are what makes their parts fit together.
-void agree_on_inputs(Control& control, const TensorIndex& index, const Layout& layout,
-                     const PlanParams& params) {
-  std::string inputs = to_bytes(index) + layout.name() + layout.mesh().text();
-  for (const LayoutRule& rule : layout.rules()) {
-    inputs += rule.match + '\n';
-    for (const Placement& placement : rule.placements) inputs += placement.text();
-  }
-  inputs += fmt::format("{} {} {} {} {} {} {} {} {} {} {}", params.strategy, params.staging, params.pinned,
-                        params.slots, params.slot_bytes, params.min_read, params.round_bytes,
-                        params.read_limit, params.cast ? dtype_name(*params.cast) : "", params.align,
-                        params.costs.text());
-  std::uint64_t low = crc64_part(inputs.data(), inputs.size());
-  std::uint64_t high = low;
-  control.min({&low, 1});
-  control.max({&high, 1});
-  together(control, [&] {
-    if (low != high)
-      fail(Status::peer,
-           "the ranks do not agree on what to load; do all run the same version with the same options?");
-  });
-}
-
-std::string gathered_stats(const RankStats& stats) {
-  static_assert(std::is_trivially_copyable_v<RankStats>);
-  return {reinterpret_cast<const char*>(&stats), sizeof stats};
-}
 
 // Shards that a load on more ranks left here would be taken for part of this one.
 void refuse_other_shards(const std::string& folder, int ranks) {
@@ -220,7 +193,7 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   // The plan comes before any file is opened: one that does not fit is refused before any I/O.
   const PlanParams params = params_for(strategy);
   watchdog.at("plan", nullptr);
-  agree_on_inputs(control, index_, *layout_, params);
+  agree_on_inputs(control, inputs_text(index_, *layout_, params));
   std::unique_ptr<Planner> planner;
   LoaderOptions loader_options;
   loader_options.verify = verify;
@@ -273,17 +246,10 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   for (const Mismatch& mismatch : out.result.wrong) {
     out.report.wrong.push_back({index_.tensors[mismatch.tensor].name, mismatch.expected, mismatch.found});
   }
-  std::uint64_t nodes = session_.leads_node() ? 1 : 0;
-  std::uint64_t on_node = static_cast<std::uint64_t>(session_.ranks_on_node());
-  control.sum({&nodes, 1});
-  control.max({&on_node, 1});
-  out.report.hosts = nodes;
-  out.report.ranks_per_node = on_node;
-  for (const std::string& bytes : control.gather(gathered_stats(stats))) {
-    RankStats one;
-    std::memcpy(&one, bytes.data(), sizeof one);
-    out.report.per_rank.push_back(one);
-  }
+  JobRanks ranks = gather_ranks(session_, stats);
+  out.report.hosts = ranks.hosts;
+  out.report.ranks_per_node = ranks.per_node;
+  out.report.per_rank = std::move(ranks.stats);
   PlanSummary moved;
   for (std::size_t rank = 0; rank < out.report.per_rank.size(); ++rank) {
     moved.read_bytes.add(out.report.per_rank[rank].read_bytes, rank);

@@ -1,7 +1,6 @@
 #include "app/save_job.h"
 
-#include <cstring>
-
+#include "app/all_ranks.h"
 #include "app/load_job.h"
 #include "backend/hdf5/sink.h"
 #include "backend/host/device.h"
@@ -52,22 +51,6 @@ std::string storage_text(const RunOptions& options, const Hdf5SinkOptions& sink)
 
 }  // namespace
 
-TensorIndex SaveJob::target_of(const TensorIndex& source, const std::vector<DType>& dtypes) {
-  TensorIndex target = source;
-  for (std::size_t t = 0; t < target.tensors.size(); ++t) {
-    TensorMeta& tensor = target.tensors[t];
-    tensor.dtype = dtypes[t];
-    tensor.big_endian = false;
-    tensor.storage = StorageKind::contiguous;
-    tensor.stored_bytes = tensor.bytes();
-    tensor.chunk.clear();
-    tensor.filters.clear();
-    tensor.fill.clear();
-    tensor.crc64.reset();
-  }
-  return target;
-}
-
 SaveJob::SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware)
     : session_(session), options_(options), layout_(layout), hardware_(hardware) {
   params_ = plan_params(options_, options_.strategy, hardware_.gpu());
@@ -86,6 +69,9 @@ SavePlan SaveJob::plan(const TensorIndex& target) const {
 }
 
 void SaveJob::check(const TensorIndex& target) const {
+  agree_on_inputs(session_.control(),
+                  inputs_text(target, layout_, params_) + fmt::format("{}\n{} {} {}", options_.out, options_.chunk,
+                                                                      options_.compress, options_.force));
   together(session_.control(), [&] { plan(target); });
 }
 
@@ -100,9 +86,6 @@ SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
     return now - std::exchange(since, now);
   };
   const Hdf5SinkOptions sink_with = sink_options(options_);
-  check(source.index);
-  stats.plan_s += lap();
-
   watchdog.at("create", nullptr);
   Hdf5Sink sink(options_.out, control, options_.force, sink_with, session_.world());
   sink.create(source.index);
@@ -148,23 +131,12 @@ SaveReport SaveJob::run(const SaveSource& source, Watchdog& watchdog) const {
   together(control, [&] {
     if (session_.is_root()) report.file_bytes = host::file_state(options_.out).size;
   });
-  gather(report, stats);
-  return report;
-}
-
-void SaveJob::gather(SaveReport& report, const RankStats& stats) const {
-  static_assert(std::is_trivially_copyable_v<RankStats>);
-  Control& control = session_.control();
+  JobRanks ranks = gather_ranks(session_, stats);
   report.ranks = static_cast<std::uint64_t>(session_.ranks());
-  report.hosts = session_.leads_node() ? 1 : 0;
-  report.ranks_per_node = static_cast<std::uint64_t>(session_.ranks_on_node());
-  control.sum({&report.hosts, 1});
-  control.max({&report.ranks_per_node, 1});
-  for (const std::string& bytes : control.gather({reinterpret_cast<const char*>(&stats), sizeof stats})) {
-    RankStats one;
-    std::memcpy(&one, bytes.data(), sizeof one);
-    report.per_rank.push_back(one);
-  }
+  report.hosts = ranks.hosts;
+  report.ranks_per_node = ranks.per_node;
+  report.per_rank = std::move(ranks.stats);
+  return report;
 }
 
 }  // namespace slabload

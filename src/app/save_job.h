@@ -27,21 +27,17 @@ class SaveJob {
   // Keeps references. Collective.
   SaveJob(Session& session, const RunOptions& options, const Layout& layout, Hardware& hardware);
 
-  // What a save makes of the tensors of an index: little-endian, in the dtypes given.
-  static TensorIndex target_of(const TensorIndex& source, const std::vector<DType>& dtypes);
-
   // This rank's part of a plan for a target that is not there yet: where its shards are expected. Not collective.
   SavePlan plan(const TensorIndex& target) const;
 
-  // Refuses (Status::usage) what no file has to be opened for: a plan that does not fit. Collective; agreed.
+  // To be called first: refuses what no file has to be opened for, a plan that does not fit (Status::usage) and ranks that
+  // were asked for different things (Status::peer). Collective; agreed.
   void check(const TensorIndex& target) const;
 
   // Writes options.out. Collective; errors are agreed unless ranks write together. The target is what it was, or whole.
   SaveReport run(const SaveSource& source, Watchdog& watchdog) const;
 
  private:
-  void gather(SaveReport& report, const RankStats& stats) const;
-
   Session& session_;
   const RunOptions& options_;
   const Layout& layout_;

@@ -1,10 +1,14 @@
 // slabload save
+#include <string_view>
+#include <unordered_map>
+
 #include "app/load_job.h"
 #include "app/save_job.h"
 #include "backend/host/device.h"
 #include "backend/safetensors/staged_shards.h"
 #include "cli/verbs.h"
 #include "base/crc64.h"
+#include "base/stop_signal.h"
 #include "base/stopwatch.h"
 
 namespace slabload {
@@ -16,13 +20,13 @@ SaveReport save_checkpoint(Session& session, const RunOptions& options, Watchdog
   // --verify shards is about what is written.
   if (options.verify == VerifyMode::shards) loading.verify = VerifyMode::checksum;
   LoadJob job(session, loading);
-  std::vector<DType> dtypes;
-  for (const TensorMeta& tensor : job.index().tensors) dtypes.push_back(final_dtype(tensor, options.cast));
   // What cannot be carried over must not be lost without a word, least of all where the source is replaced.
   together(session.control(), [&] { refuse_skipped(job.index(), options.selection); });
   SaveJob saving(session, options, job.layout(), job.hardware());
   SaveSource source;
-  source.index = SaveJob::target_of(job.index(), dtypes);
+  source.index = job.index();
+  for (TensorMeta& tensor : source.index.tensors) tensor.dtype = final_dtype(tensor, options.cast);
+  source.index = plain_index(std::move(source.index));
   saving.check(source.index);  // before anything is read
   Loaded loaded = job.run(job.chosen_strategy(), loading.verify, watchdog);
   if (!loaded.result.wrong.empty())
@@ -54,6 +58,7 @@ std::unique_ptr<DeviceMemory> read_shards(StagedShards& staged, const std::vecto
       const std::uint64_t piece = std::max<std::uint64_t>(1, (8 << 20) / size);
       for (std::uint64_t begin = 0; begin < whole.elements(); begin += piece) {
         for (const Box& box : flat_boxes_in(whole, {begin, std::min(whole.elements(), begin + piece)})) {
+          check_stop("shards were being read, and nothing was written");
           device.prepare(to, box.elements() * size);
           staged.read(numbers[t], box, to);
           to += box.elements() * size;
@@ -69,6 +74,7 @@ SaveReport save_staged(Session& session, const RunOptions& options, Watchdog& wa
   const auto rank = static_cast<std::uint64_t>(session.rank());
   const auto ranks = static_cast<std::uint64_t>(session.ranks());
   if (options.cast) fail_agreed(Status::usage, "--cast: shards are saved as they are; cast when they are loaded");
+  if (options.device == "cuda") fail_agreed(Status::usage, "--device cuda: staged shards are saved by way of host memory");
   Stopwatch watch;
   RunOptions host = options;
   host.device = "host";
@@ -80,11 +86,9 @@ SaveReport save_staged(Session& session, const RunOptions& options, Watchdog& wa
     staged = std::make_unique<StagedShards>(options.stage_in, rank);
     IndexWish wish{options.selection, options.expect, "", "", {}};
     source.index = wished_index(staged->index(), wish);
-    for (const TensorMeta& tensor : source.index.tensors) {
-      const std::vector<TensorMeta>& all = staged->index().tensors;
-      auto found = std::find_if(all.begin(), all.end(), [&](const TensorMeta& t) { return t.path == tensor.path; });
-      numbers.push_back(static_cast<std::size_t>(found - all.begin()));
-    }
+    std::unordered_map<std::string_view, std::size_t> number_of;
+    for (std::size_t t = 0; t < staged->index().tensors.size(); ++t) number_of[staged->index().tensors[t].path] = t;
+    for (const TensorMeta& tensor : source.index.tensors) numbers.push_back(number_of.at(tensor.path));
     // As they lie, if nothing else was asked for: then each rank needs its own file only.
     const bool as_staged = options.mesh.empty() && options.layout == RunOptions().layout &&
                            staged->layout().mesh().ranks() == ranks;

@@ -8,21 +8,6 @@
 namespace slabload {
 namespace {
 
-// What the sink is to make of the source: the same tensors, plain and little-endian.
-TensorIndex target_of(const TensorIndex& source) {
-  TensorIndex target = source;
-  for (TensorMeta& t : target.tensors) {
-    t.big_endian = false;
-    t.storage = StorageKind::contiguous;
-    t.stored_bytes = t.bytes();
-    t.chunk.clear();
-    t.filters.clear();
-    t.fill.clear();
-    t.crc64.reset();
-  }
-  return target;
-}
-
 void read_piece(Storage& source, const TensorMeta& tensor, FlatRange piece, std::byte* out) {
   const std::uint64_t element = dtype_size(tensor.dtype);
   std::byte* to = out;
@@ -62,7 +47,7 @@ std::uint64_t check_checksums(const TensorIndex& index, const std::vector<std::u
 
 TransferResult copy_checkpoint(Storage& source, const TensorIndex& index, CheckpointSink& sink,
                                  Control& control, std::uint64_t buffer_bytes, Monitor* monitor) {
-  const TensorIndex target = target_of(index);
+  const TensorIndex target = plain_index(index);
   auto make = [&](std::size_t tensor, FlatRange range, std::byte* out) {
     read_piece(source, index.tensors[tensor], range, out);
   };

@@ -37,6 +37,19 @@ const TensorMeta* TensorIndex::find(const std::string& name) const {
   return nullptr;
 }
 
+TensorIndex plain_index(TensorIndex index) {
+  for (TensorMeta& tensor : index.tensors) {
+    tensor.big_endian = false;
+    tensor.storage = StorageKind::contiguous;
+    tensor.stored_bytes = tensor.bytes();
+    tensor.chunk.clear();
+    tensor.filters.clear();
+    tensor.fill.clear();
+    tensor.crc64.reset();
+  }
+  return index;
+}
+
 void sort_for_reading(TensorIndex& index) {
   std::sort(index.tensors.begin(), index.tensors.end(), [](const TensorMeta& a, const TensorMeta& b) {
     return std::tie(a.file, a.offset, a.name) < std::tie(b.file, b.offset, b.name);

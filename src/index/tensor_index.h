@@ -90,6 +90,10 @@ struct TensorIndex {
 std::string to_bytes(const TensorIndex& index);
 TensorIndex index_from_bytes(std::string_view bytes);
 
+// The same tensors as a checkpoint that is yet to be written holds them: little-endian, contiguous, without places or
+// checksums.
+TensorIndex plain_index(TensorIndex index);
+
 // Puts tensors in the order that reading wants: by file, offset, name.
 void sort_for_reading(TensorIndex& index);
 

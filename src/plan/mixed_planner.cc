@@ -192,6 +192,11 @@ std::string MixedPlanner::why() const {
     if (sum.tensors == 0) return;
     out += fmt::format("{}{} tensors ({}) {}", out.empty() ? "" : ", ", sum.tensors, format_bytes(sum.bytes), what);
   };
+  if (params_.saving) {
+    say(Way::direct, "written by their owners from where they lie");
+    say(Way::exchange, "sent to the ranks that write them in wide extents");
+    return out.empty() ? "nothing to write" : out;
+  }
   say(Way::direct, "read by their owners straight to their place");
   say(Way::relay, "read by some of their owners and broadcast to the others");
   say(Way::exchange, "in wide extents whose pieces are sent on");

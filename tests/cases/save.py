@@ -53,6 +53,7 @@ for ranks, more in runs:
     report = json.loads((work / "save.json").read_text())
     total = sum(int(np.prod(s, dtype=object)) * DTYPES[d][1] for _, d, s in rows)
     check(report["write_bytes"] == total and report["write_amplification"] == 1, f"{ranks}: {report['write_bytes']}")
+    check("read by" not in report["strategy_why"], report["strategy_why"])
     check(report["staging_peak_bytes"] <= report["staging_budget_bytes"], "staging")
     if ranks > 1 and "fsdp1" not in more:
         check(report["write_share_max_over_mean"] < 1.25, f"{ranks} {more}: {report['write_share_max_over_mean']}")
@@ -147,6 +148,7 @@ for arguments, status, words in (
         (["--from", "x.h5", "--out", "saved3.h5"], 3, "exists already"),
         (["--from", "x.h5", "--out", "new.h5", "--staging", "1KiB"], 2, "smallest budget"),
         (["--from", "x.h5", "--out", "new.h5", "--strategy", "rank0-full"], 2, "rank0-full"),
+        (["--stage-in", "stage3", "--out", "new.h5", "--device", "cuda"], 2, "--device cuda"),
         (["--from", "x.h5"], 2, "--out"), (["--out", "new.h5"], 2, "--from or --stage-in"),
         (["--from", "x.h5", "--stage-in", "stage3", "--out", "new.h5"], 2, "both given"),
         (["--from", "x.h5", "--out", "new.h5", "--chunk", "1KiB"], 2, "--chunk"),

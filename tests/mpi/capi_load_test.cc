@@ -432,6 +432,20 @@ TEST(CApiSave, ShardsInMemoryBecomeACheckpoint) {
     EXPECT_EQ(slabload_save(world(), out.c_str(), state.data(), state.size(), options, 2, &error), SLABLOAD_USAGE);
     EXPECT_EQ(slabload_error_agreed(error), 1);
     EXPECT_THAT(slabload_error_message(error), HasSubstr("this rank's part by the layout has"));
+    if (rank == size - 1) state.back().bytes -= 1;
+    // One that asks for something else than the others, likewise: their plans would not fit together.
+    if (size > 1) {
+      for (const char* name : {"staging", "min-read", "chunk"}) {
+        const slabload_option different[] = {
+            {"layout", layout}, {"force", "true"}, {name, rank == 1 ? "64MiB" : "32MiB"}};
+        EXPECT_EQ(slabload_save(world(), out.c_str(), state.data(), state.size(), different, 3, &error), SLABLOAD_PEER);
+        EXPECT_EQ(slabload_error_agreed(error), 1);
+        EXPECT_THAT(slabload_error_message(error), HasSubstr("do not agree"));
+      }
+      std::vector<slabload_state> renamed = state;
+      if (rank == 0) std::swap(renamed[0], renamed[1]);
+      EXPECT_EQ(slabload_save(world(), out.c_str(), renamed.data(), renamed.size(), options, 2, &error), SLABLOAD_PEER);
+    }
     slabload_error_free(error);
     slabload_shards_free(again);
     slabload_shards_free(shards);
