@@ -85,9 +85,10 @@ std::vector<std::string> load_notes(const TensorIndex& index, const Layout& layo
   for (const Layout::LeftWhole& whole : layout.left_whole(index)) name_some(whole.names, whole.reason);
   name_some(layout.storage_differs(index),
             "whose rows FSDP2 over TP stores elsewhere than the placements SS(0,tp) S(0) say");
-  for (const std::string& rule : layout.unmatched_rules(index)) {
-    notes.push_back(
-        fmt::format("WARNING: rule '{}' of {} matches no tensor", printable(rule), layout.name()));
+  for (const Layout::UnusedRule& rule : layout.unused_rules(index)) {
+    notes.push_back(fmt::format("WARNING: rule '{}' of {} {}", printable(rule.match), layout.name(),
+                                rule.earlier.empty() ? "matches no tensor"
+                                                     : fmt::format("is never used: {} takes what it matches first", rule.earlier)));
   }
   return notes;
 }

@@ -364,7 +364,7 @@ std::vector<OptionSpec> make_options() {
       {"explain", kPlan, once, "NAME",
        "print the rule that applies to a tensor, the ways it could come, and what every rank holds, reads and receives",
        set_text<&RunOptions::explain>},
-      {"svg", kPlan, once, "FILE.svg", "draw who reads what: ranks against the bytes of the selected tensors",
+      {"svg", kPlan, once, "FILE.svg", "draw who reads what: ranks against file offset, over the selected tensors",
        set_text<&RunOptions::svg>},
       {"full", kPlan, flag, nullptr, "print the figures of every rank", set_flag<&RunOptions::full>},
       {"json", kInspect | kPlan, flag, nullptr, "print JSON", set_flag<&RunOptions::json>},

@@ -195,6 +195,12 @@ void check_complete(const VerbSpec& verb, const GivenOptions& given, RunOptions&
         fail(Status::usage, "plan: {} and a checkpoint are both given; give one of them",
              given.at("table").what);
       }
+      for (const char* whole : {"svg", "statistics", "full"}) {
+        if (given.count("explain") && given.count(whole)) {
+          fail(Status::usage, "plan: {} is about one tensor, and {} about all; give one of them", given.at("explain").what,
+               given.at(whole).what);
+        }
+      }
       break;
     case kBench:
       require(verb, has_checkpoint, "CKPT");

@@ -92,7 +92,9 @@ Status explain(const RunOptions& options, const std::string& rules, const Tensor
       options.explain, layout,
       params,          [&](std::uint64_t ranks) { progress.update(ranks, layout.mesh().ranks()); }};
   const std::string text = options.json ? explain_json(what) : explain_text(what);
+  const std::string json = options.report.empty() || options.json ? text : explain_json(what);
   progress.finish();
+  if (!options.report.empty()) write_text(options.report, json);
   print(text);
   return Status::ok;
 }

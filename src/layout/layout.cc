@@ -140,8 +140,8 @@ TensorLayout Layout::resolve(const TensorMeta& tensor, std::size_t chosen) const
 TensorLayout Layout::resolve(const TensorMeta& tensor) const {
   const std::size_t rule = rule_of(tensor.name);
   if (rule == rules_.size()) {
-    fail(Status::usage, "{}: no rule matches tensor {} and there is no default", printable(name_),
-         shown_name(tensor));
+    fail(Status::usage, "{}: no rule matches tensor {} of shape {} and there is no default", printable(name_),
+         shown_name(tensor), tensor.shape.text());
   }
   return resolve(tensor, rule);
 }
@@ -154,7 +154,8 @@ std::vector<TensorLayout> Layout::resolve(const TensorIndex& index) const {
     std::string names;
     for (std::size_t t = 0, named = 0; t < rules.size() && named < kNamed; ++t) {
       if (rules[t] != rules_.size()) continue;
-      names += (named++ == 0 ? "" : ", ") + shown_name(index.tensors[t]);
+      const TensorMeta& tensor = index.tensors[t];
+      names += fmt::format("{}{} {}", named++ == 0 ? "" : ", ", shown_name(tensor), tensor.shape.text());
     }
     if (unmatched > kNamed) names += fmt::format(" and {} more", unmatched - kNamed);
     fail(Status::usage, "{}: no rule matches {} of {} tensors and there is no default: {}", printable(name_),

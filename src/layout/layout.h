@@ -94,8 +94,13 @@ class Layout {
   // Throws as above; tensors that no rule matches are counted, and the first few named.
   std::vector<TensorLayout> resolve(const TensorIndex& index) const;
 
-  // Rules (globs) that match none of the tensors: a likely mistake, reported as a warning. None of a preset.
-  std::vector<std::string> unmatched_rules(const TensorIndex& index) const;
+  // A rule that applies to none of the tensors: a likely mistake, reported as a warning.
+  struct UnusedRule {
+    std::string match;
+    std::string earlier;  // the name of the first rule that takes what it matches; empty if it matches nothing
+  };
+  // None of a preset.
+  std::vector<UnusedRule> unused_rules(const TensorIndex& index) const;
 
   // Names of the tensors that a preset's tp rules do not know, or do not fit, and that tp therefore
   // replicates. Empty without tp rules, or where tp is one rank.

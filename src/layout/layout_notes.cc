@@ -43,14 +43,19 @@ std::string Layout::rule_name(std::size_t rule) const {
   return fmt::format("rule {} '{}'", rule + 1, printable(rules_[rule].match));
 }
 
-std::vector<std::string> Layout::unmatched_rules(const TensorIndex& index) const {
-  std::vector<std::string> out;
+std::vector<Layout::UnusedRule> Layout::unused_rules(const TensorIndex& index) const {
+  std::vector<UnusedRule> out;
   if (is_preset_) return out;
-  for (const LayoutRule& rule : rules_) {
-    if (rule.match.empty()) continue;
-    bool used = std::any_of(index.tensors.begin(), index.tensors.end(),
-                            [&](const TensorMeta& t) { return glob_match(rule.match, t.name); });
-    if (!used) out.push_back(rule.match);
+  const std::vector<std::size_t> chosen = rules_of(index);
+  std::vector<bool> used(rules_.size() + 1);
+  for (std::size_t rule : chosen) used[rule] = true;
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    if (used[r] || rules_[r].match.empty()) continue;
+    std::size_t earlier = rules_.size();
+    for (std::size_t t = 0; t < chosen.size(); ++t) {
+      if (chosen[t] < earlier && glob_match(rules_[r].match, index.tensors[t].name)) earlier = chosen[t];
+    }
+    out.push_back({rules_[r].match, earlier < rules_.size() ? rule_name(earlier) : ""});
   }
   return out;
 }

@@ -17,6 +17,8 @@ constexpr double kLeft = 90, kTop = 78, kRight = 90, kBottom = 84;
 constexpr int kShades = 5;  // a bar is the darker the more of its stretch is moved
 // Rows lower than this have no room for two bars: what is read lies over what is received.
 constexpr double kTwoBars = 6;
+// A bar lower than this shows nothing: with less room than that for each, what is received in different ways shares one.
+constexpr double kLeastBar = 4;
 // More runs than this are drawn as spread evenly from the first to the last.
 constexpr std::uint64_t kMostRuns = 256;
 
@@ -163,25 +165,43 @@ void PlanSvg::add(const LoadPlan& plan) {
   }
 }
 
-// One path per shade: a row's neighbouring columns of one shade are one stroke.
-std::string PlanSvg::bars(Kind kind) const {
-  const std::vector<float>& grid = grid_[kind];
-  const float most = *std::max_element(grid.begin(), grid.end());
-  if (most <= 0) return {};
-  // Reads above, what is received below.
+// In the order in which they are painted: reads on top, and of what is received the most below the rest.
+std::vector<PlanSvg::Bar> PlanSvg::bars_of_a_row() const {
+  std::vector<Bar> out;
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    if (kind != kRead && total_[kind] > 0) out.push_back({static_cast<Kind>(kind), 0, 0});
+  }
   const bool two_bars = row_height_ >= kTwoBars;
-  const double height = row_height_ * (two_bars ? 0.42 : 1);
-  const double middle = row_height_ * (!two_bars ? 0.5 : kind == kRead ? 0.25 : 0.73);
+  const double top = two_bars ? 0.48 * row_height_ : 0;
+  const double room = (two_bars ? 0.46 : 1) * row_height_ / static_cast<double>(std::max<std::size_t>(1, out.size()));
+  const bool own_bars = two_bars && room >= kLeastBar;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].height = own_bars ? 0.9 * room : (two_bars ? 0.46 : 1) * row_height_;
+    out[i].middle = top + (own_bars ? (static_cast<double>(i) + 0.5) * room : out[i].height / 2);
+  }
+  std::stable_sort(out.begin(), out.end(), [&](const Bar& a, const Bar& b) { return total_[a.kind] > total_[b.kind]; });
+  const double height = (two_bars ? 0.42 : 1) * row_height_;
+  out.push_back({kRead, two_bars ? 0.25 * row_height_ : height / 2, height});
+  return out;
+}
+
+// One path per shade: a row's neighbouring columns of one shade are one stroke.
+std::string PlanSvg::strokes(const Bar& bar) const {
+  const std::vector<float>& grid = grid_[bar.kind];
+  // One scale for all kinds: a stretch that is moved whole by every rank of the row is darkest.
+  const double most = static_cast<double>(bytes_) / kColumns * static_cast<double>(std::min(ranks_per_row_, ranks_));
+  const bool two_bars = row_height_ >= kTwoBars;
   // A mark of one low row and one column would not be seen.
   const std::size_t least = two_bars ? 1 : 2;
-  const double lightest = kind == kRead && !two_bars ? 0.6 : 0.25;
-  const double darkest = kind == kRead || two_bars ? 1 : 0.65;
+  const double lightest = bar.kind == kRead && !two_bars ? 0.6 : 0.25;
+  const double darkest = bar.kind == kRead || two_bars ? 1 : 0.65;
   std::array<std::string, kShades> paths;
   for (std::size_t row = 0; row < rows_; ++row) {
-    const double y = kTop + static_cast<double>(row) * row_height_ + middle;
+    const double y = kTop + static_cast<double>(row) * row_height_ + bar.middle;
     for (std::size_t c = 0; c < kColumns;) {
       auto shade_of = [&](std::size_t at) {
-        return static_cast<int>(std::ceil(kShades * std::sqrt(grid[row * kColumns + at] / most)));
+        const double share = std::min(1.0, static_cast<double>(grid[row * kColumns + at]) / most);
+        return static_cast<int>(std::ceil(kShades * std::sqrt(share)));
       };
       const int shade = shade_of(c);
       std::size_t end = c + 1;
@@ -196,8 +216,8 @@ std::string PlanSvg::bars(Kind kind) const {
   for (int s = 0; s < kShades; ++s) {
     if (paths[static_cast<std::size_t>(s)].empty()) continue;
     out += fmt::format("<path d=\"{}\" stroke=\"{}\" stroke-opacity=\"{:.2f}\" stroke-width=\"{:.2f}\"/>\n",
-                       paths[static_cast<std::size_t>(s)], kStyles[kind].color,
-                       lightest + (darkest - lightest) * s / (kShades - 1), height);
+                       paths[static_cast<std::size_t>(s)], kStyles[bar.kind].color,
+                       lightest + (darkest - lightest) * s / (kShades - 1), bar.height);
   }
   return out;
 }
@@ -260,7 +280,7 @@ std::string PlanSvg::text() const {
   out += fmt::format("<text x=\"20\" y=\"{0:.0f}\" transform=\"rotate(-90 20 {0:.0f})\" text-anchor=\"middle\">rank</text>\n",
                      (kTop + bottom) / 2);
   out += "<g fill=\"none\">\n";
-  for (std::size_t kind = kKinds; kind-- > 0;) out += bars(static_cast<Kind>(kind));  // reads on top
+  for (const Bar& bar : bars_of_a_row()) out += strokes(bar);
   out += "</g>\n" + node_marks();
   out += fmt::format("<path d=\"M{:.0f} {:.1f}v{:.1f}h{}\" fill=\"none\" stroke=\"#222\"/>\n", kLeft, kTop, bottom - kTop,
                      kColumns);
@@ -270,7 +290,7 @@ std::string PlanSvg::text() const {
     out += label(x, bottom + 18, "middle", format_bytes(bytes_ / 5 * static_cast<std::uint64_t>(tick)));
   }
   out += label(kLeft + kColumns / 2.0, bottom + 36, "middle",
-               fmt::format("selected bytes in the order of the file ({} tensors)", index_.tensors.size()));
+               fmt::format("file offset, without headers and what is not selected ({} tensors)", index_.tensors.size()));
   double x = kLeft;
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     if (total_[kind] <= 0) continue;

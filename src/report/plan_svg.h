@@ -26,7 +26,13 @@ class PlanSvg {
 
   void mark(Kind kind, std::size_t row, std::uint32_t tensor, const Box& box);
   void mark_bytes(Kind kind, std::size_t row, double begin, double end, double bytes);
-  std::string bars(Kind kind) const;
+  // Where the bars of one kind lie in a row, in pixels from its top.
+  struct Bar {
+    Kind kind;
+    double middle, height;
+  };
+  std::vector<Bar> bars_of_a_row() const;
+  std::string strokes(const Bar& bar) const;
   std::string rank_labels() const;
   std::string node_marks() const;
 

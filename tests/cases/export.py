@@ -7,7 +7,8 @@ import subprocess
 import h5py
 import numpy as np
 
-from lib import DTYPES, Run, bits, check, read_safetensors, synthetic, work_folder, write_safetensors
+from lib import (DTYPES, Run, bits, check, read_safetensors, synthetic, unmount, work_folder,
+                 write_safetensors)
 
 work = work_folder()
 
@@ -142,5 +143,5 @@ try:
     check(not list(small.iterdir()), f"left behind: {list(small.iterdir())}")
 finally:
     if mounted:
-        subprocess.run(["umount", small], check=True)
+        unmount(small)
 print("export: wrong data, an existing folder and a full disk are refused; nothing is left behind")

@@ -227,7 +227,7 @@ PRELOAD=
 # A small file system where that is allowed, else a limit on the size of a file, which ends a write in the same way.
 mkdir full
 if mount -t tmpfs -o size=256k none full 2>/dev/null; then
-  trap 'umount "$WORK/full"; rm -rf "$WORK"' EXIT
+  trap 'umount -l "$WORK/full"; rm -rf "$WORK"' EXIT  # a rank that mpirun ended may hold a file there for a moment
   limit=unlimited words='No space left'
 else
   limit=200 words='File too large'

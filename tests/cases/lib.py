@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,16 @@ def work_folder():
     atexit.register(shutil.rmtree, folder, True)
     os.chdir(folder)
     return folder
+
+
+def unmount(folder):
+    """Waits for processes that mpirun ended and did not wait for: they may hold files there for a moment."""
+    for _ in range(150):
+        done = subprocess.run(["umount", folder], capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        time.sleep(0.1)
+    fail(done.stderr.strip())
 
 
 _environment = None

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from lib import TOP, Run, check, environment, program, work_folder
+from lib import TOP, Run, check, environment, program, unmount, work_folder
 
 work = work_folder()
 moments = int(os.environ.get("MOMENTS", "16"))
@@ -190,7 +190,7 @@ if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", small], cap
             check((small / "target.h5").read_bytes() == old_bytes, f"{more}: the old checkpoint was touched")
             check(os.listdir(small) == ["target.h5"], f"{more}: {os.listdir(small)}")
     finally:
-        subprocess.run(["umount", small], check=True)
+        unmount(small)
     small.rmdir()
     ro = work / "ro"
     ro.mkdir()
@@ -199,7 +199,7 @@ if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", small], cap
         run = Run(2, ["save", "--from", "new.h5", "--out", "ro/target.h5"], status=None)
         check(run.status == 3 and "Read-only file system" in run.err, run.err)
     finally:
-        subprocess.run(["umount", ro], check=True)
+        unmount(ro)
     print("save_faults: a full disk is said at once, and the old checkpoint stays")
 else:
     print("save_faults: no tmpfs can be mounted here, so no full disk was tried")

@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       must(rule.placements.size() == layout.mesh().ndim(), "a placement per axis");
       for (const Placement& p : rule.placements) must(Placement::parse(p.text()).text() == p.text(), "a placement again");
     }
-    layout.unmatched_rules(index);
+    layout.unused_rules(index);
     const std::vector<TensorLayout> resolved = layout.resolve(index);
     for (std::size_t t = 0; t < resolved.size(); ++t) {
       must(!layout.rule_text(index.tensors[t], resolved[t]).empty(), "a rule for people");

@@ -226,7 +226,7 @@ TEST(NameRules, LayoutsSpeakOfBothNames) {
   const Layout layout = Layout::from_json(kRules, "r.json", std::nullopt, 2);
   EXPECT_THAT(thrown_error([&] { layout.resolve(index.tensors[0]); }).message(),
               AllOf(HasSubstr("rule 1 'new'"), HasSubstr("new (/old in the file)")));
-  EXPECT_THAT(layout.unmatched_rules(index), IsEmpty());
+  EXPECT_THAT(layout.unused_rules(index), IsEmpty());
 }
 
 }  // namespace

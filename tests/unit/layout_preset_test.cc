@@ -200,7 +200,7 @@ TEST(TpRules, KnowEveryTensorOfTheTables) {
     const TensorIndex index = parse_table(std::string(std::istreambuf_iterator<char>(in), {}), entry.path());
     const Layout layout = Layout::preset("fsdp2+tp", Mesh::parse("dp_shard=8,tp=4"));
     EXPECT_THAT(layout.unknown_to_tp(index), IsEmpty()) << entry.path();
-    EXPECT_THAT(layout.unmatched_rules(index), IsEmpty());
+    EXPECT_THAT(layout.unused_rules(index), IsEmpty());
     // One tensor alone and all of them take different ways to their rule.
     const std::vector<TensorLayout> all = layout.resolve(index);
     for (std::size_t t = 0; t < all.size(); ++t) {

@@ -276,9 +276,15 @@ TEST(RulesFile, ReportsRulesThatMatchNothing) {
   Layout layout = Layout::from_json(kRules, "rules.json", std::nullopt, 6);
   TensorIndex index;
   index.tensors = {tensor("a.qkv.weight", {2}), tensor("b", {2})};
-  EXPECT_THAT(layout.unmatched_rules(index), ElementsAre("never.*"));
+  auto unused = [&] {
+    std::vector<std::string> out;
+    for (const Layout::UnusedRule& rule : layout.unused_rules(index)) out.push_back(rule.match + " < " + rule.earlier);
+    return out;
+  };
+  EXPECT_THAT(unused(), ElementsAre("*.weight < rule 1 '*.qkv.weight'", "never.* < "));
   index.tensors.push_back(tensor("never.x", {2}));
-  EXPECT_THAT(layout.unmatched_rules(index), IsEmpty());
+  index.tensors.push_back(tensor("c.weight", {2, 2, 2}));
+  EXPECT_THAT(unused(), IsEmpty());
 }
 
 TEST(RulesFile, TheMeshComesFromTheCommandLineFirst) {
@@ -316,7 +322,7 @@ TEST(RulesFile, RefusesATensorWithoutARule) {
       R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {}}]})json", "r.json", std::nullopt, 2);
   Error error = thrown_error([&] { layout.resolve(tensor("y\x1b", {3})); });
   EXPECT_EQ(error.status(), Status::usage);
-  EXPECT_THAT(error.message(), AllOf(HasSubstr("r.json"), HasSubstr("y\\x1b")));
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("r.json"), HasSubstr("y\\x1b"), HasSubstr("(3)")));
 }
 
 TEST(RulesFile, CountsTheTensorsWithoutARule) {
@@ -326,10 +332,10 @@ TEST(RulesFile, CountsTheTensorsWithoutARule) {
   for (const char* name : {"x1", "y1", "y2", "x2", "y3", "y4", "y5"})
     index.tensors.push_back(tensor(name, {3}));
   EXPECT_EQ(thrown_error([&] { layout.resolve(index); }).message(),
-            "r.json: no rule matches 5 of 7 tensors and there is no default: y1, y2, y3 and 2 more");
+            "r.json: no rule matches 5 of 7 tensors and there is no default: y1 (3), y2 (3), y3 (3) and 2 more");
   index.tensors.resize(2);
   EXPECT_EQ(thrown_error([&] { layout.resolve(index); }).message(),
-            "r.json: no rule matches 1 of 2 tensors and there is no default: y1");
+            "r.json: no rule matches 1 of 2 tensors and there is no default: y1 (3)");
 }
 
 TEST(RulesFile, TakesStridedAndFlatPlacements) {

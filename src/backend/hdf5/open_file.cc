@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "backend/host/file.h"
 #include "base/narrow.h"
 
 namespace slabload::hdf5 {
@@ -33,7 +34,7 @@ CheckpointFile stat_file(const std::string& path) {
 }
 
 void check_same(const CheckpointFile& then) {
-  CheckpointFile now = stat_file(then.path);
+  CheckpointFile now = host::fresh_state(then.mtime_ns, [&] { return stat_file(then.path); });
   std::string name = printable(then.path);
   if (now.size < then.size) {
     fail(Status::file, "file '{}': was cut short since it was indexed, from {} to {} bytes", name, then.size,

@@ -1,8 +1,10 @@
 // A file of the operating system: open, positioned reads and writes in full, errors that name the path.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace slabload::host {
@@ -17,6 +19,19 @@ struct FileState {
 
 // The state of the file at a path, symbolic links followed. Throws Status::file if there is none.
 FileState file_state(const std::string& path);
+
+// Calls look() for a state with `mtime_ns` until that is no older than `indexed_ns`, for 3 s at most, and returns the last
+// answer. On a network file system a host may show for a second or two the time of a write before the last: the one that wrote
+// knows better, and so does whoever indexed the file there. A file written to since is newer, which is seen at once.
+template <typename Look>
+auto fresh_state(std::int64_t indexed_ns, Look&& look) {
+  auto state = look();
+  for (int i = 0; i < 30 && state.mtime_ns < indexed_ns; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    state = look();
+  }
+  return state;
+}
 
 // Move-only; closes with the object. Every function throws Status::file with the path and the system's
 // reason.

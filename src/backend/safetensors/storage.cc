@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kMaxOpen = 256;  // a model may have more shards than a process may have files open
 
-void check_state(const CheckpointFile& then, const host::FileState& now) {
+template <typename Look>
+void check_state(const CheckpointFile& then, Look&& look) {
+  const host::FileState now = host::fresh_state(then.mtime_ns, look);
   if (now == host::FileState{then.size, then.mtime_ns, then.inode}) return;
   fail(Status::file, "{}: the file changed while it was in use ({} bytes before, {} now): start again",
        printable(then.path), then.size, now.size);
@@ -28,7 +30,7 @@ const host::File& SafetensorsStorage::file(std::uint32_t number) {
     open_count_ = 0;
   }
   host::File opened = host::File::open_read(files_[number].path);
-  check_state(files_[number], opened.state());
+  check_state(files_[number], [&] { return opened.state(); });
   file = std::move(opened);
   used_[number] = true;
   ++open_count_;
@@ -69,7 +71,7 @@ void SafetensorsStorage::read_collective(const TensorMeta& tensor, const Box* bo
 void SafetensorsStorage::check_unchanged() {
   // What this rank did not read is for others to check: a job of many ranks would ask for each file as often.
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (used_[i]) check_state(files_[i], host::file_state(files_[i].path));
+    if (used_[i]) check_state(files_[i], [&] { return host::file_state(files_[i].path); });
   }
 }
 
