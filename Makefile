@@ -261,7 +261,8 @@ fuzz_flags := -std=c++20 -O1 -gline-tables-only -pthread -fsanitize=fuzzer-no-li
 fuzz_targets := $(filter-out seeds,$(basename $(notdir $(wildcard tests/fuzz/*.cc))))
 fuzz_src := $(wildcard $(addsuffix /*.cc,$(addprefix src/,base tensor index layout plan))) \
   $(addprefix src/,backend/safetensors/header.cc backend/safetensors/header_text.cc backend/safetensors/strict_json.cc \
-  backend/host/file.cc report/explain.cc app/option_table.cc cli/options.cc cli/verb_table.cc) tests/fakes/plan_runner.cc
+  backend/host/file.cc backend/host/chunk_filters.cc report/explain.cc report/json_text.cc report/seconds_text.cc \
+  report/tensor_moves.cc app/option_table.cc cli/near_names.cc cli/options.cc cli/verb_table.cc) tests/fakes/plan_runner.cc
 fuzz_obj := $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src) $(wildcard tests/fuzz/*.cc))
 fuzz_programs := $(addprefix $(F)/,$(or $(TARGET),$(fuzz_targets)))
 $(fuzz_obj): $(F)/obj/%.o: %.cc

@@ -198,8 +198,16 @@ def bomb(dataset, chunk):
 
 
 with h5py.File("hostile.h5", "w") as file:
-    stored = bomb(file.create_dataset("bomb", (256, 256), "<f4", chunks=(256, 256), compression="gzip"), 2048)
+    file.create_dataset("good", data=np.arange(6, dtype="<f4"))
+    stored = bomb(file.create_dataset("bomb", (256, 256), "<f4", chunks=(256, 256), compression="gzip"), 1024)
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-left_out("2 GiB in a chunk of 256 KiB", None, ["bytes in the file for chunks of"], "bomb")
-check(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - peak < 600_000, "the bomb went off")
+left_out("1 GiB in a chunk of 256 KiB", None, ["bytes in the file for chunks of"], "bomb")
+# As many stored bytes as a chunk of 1 MiB may have.
+with h5py.File("hostile.h5", "w") as file:
+    bomb(file.create_dataset("bomb", (512, 512), "<f4", chunks=(512, 512), compression="gzip"), 1024)
+for ranks, more in ((1, []), (2, ["--io", "collective"]), (2, ["--io", "direct", "--layout", "replicate"])):
+    run = Run(ranks, ["load", "hostile.h5", *more], status=3)
+    check("tensor 'bomb'" in run.err and "expands to more than the 1048576 bytes" in run.err, run.err)
+    tried += 1
+check(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - peak < 100_000, "the bomb went off")
 print(f"{tried} files made to harm or to surprise")

@@ -103,7 +103,7 @@ void check_plan(const RunOptions& options) {
   must(std::isfinite(time_bound(summary, params.costs)), "a bound");
   testing::run_plans(index, plans);
   if (const TensorMeta* tensor = index.find(options.explain))
-    must(!explain_text(index, static_cast<std::uint32_t>(tensor - index.tensors.data()), layout, params).empty(),
+    must(!explain_text({index, static_cast<std::uint32_t>(tensor - index.tensors.data()), tensor->name, layout, params}).empty(),
          "an explanation");
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,22 @@ void plan_seeds() {
         "SS(0,4)\nS(-1)\nF\nR\nP\n1.5GiB\n300s\n5min\nmodel.*.[a-c]?\nmodel.x.b1\nrequest=1us,message=2ms,copy=1GB/s"});
 }
 
+void chunk_seeds() {
+  std::ifstream in(std::filesystem::path(__FILE__).parent_path() / "../vectors/chunks.json");
+  std::vector<std::string> inputs;
+  for (const nlohmann::json& c : nlohmann::json::parse(in)) {
+    std::string input(3, '\3');
+    for (std::size_t i = 0; i < c["filters"].size(); ++i)
+      input[i] = c["filters"][i] == "deflate" ? '\0' : c["filters"][i] == "shuffle" ? '\1' : '\2';
+    const std::size_t bytes = c["plain"].get<std::string>().size() / 2 - 1;
+    for (std::size_t value : {c["element"].get<std::size_t>(), std::size_t{0}, bytes % 256, bytes / 256}) input += static_cast<char>(value);
+    const std::string stored = c["stored"];
+    for (std::size_t i = 0; i < stored.size(); i += 2) input += static_cast<char>(std::stoi(stored.substr(i, 2), nullptr, 16));
+    inputs.push_back(input);
+  }
+  seed("chunk", inputs);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -130,5 +147,6 @@ int main(int argc, char** argv) {
   index_seeds();
   rules_seeds();
   plan_seeds();
+  chunk_seeds();
   return 0;
 }

@@ -101,7 +101,8 @@ bool Hdf5Storage::uses_mpio(const TensorMeta& tensor) const {
 }
 
 bool Hdf5Storage::collective(const TensorMeta& tensor) const {
-  return transfer_ == Transfer::collective && uses_mpio(tensor);
+  // Of a filtered chunk one rank needs it all: there is nothing to gather.
+  return transfer_ == Transfer::collective && uses_mpio(tensor) && !tensor.filtered();
 }
 
 Hdf5Storage::OpenFile& Hdf5Storage::file_for(const TensorMeta& tensor) {
@@ -110,7 +111,7 @@ Hdf5Storage::OpenFile& Hdf5Storage::file_for(const TensorMeta& tensor) {
   return serial_;
 }
 
-const Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tensor) {
+Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tensor) {
   OpenFile& file = file_for(tensor);
   if (auto found = file.datasets.find(tensor.path); found != file.datasets.end()) return found->second;
   if (file.datasets.size() >= kMostOpen) file.datasets.clear();
@@ -121,6 +122,7 @@ const Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tenso
       DatasetHandle(SLABLOAD_HDF5(where, H5Dopen2, file.file.get(), tensor.path.c_str(), H5P_DEFAULT));
   open.type = TypeHandle(SLABLOAD_HDF5(where, H5Dget_type, open.dataset.get()));
   open.space = SpaceHandle(SLABLOAD_HDF5(where, H5Dget_space, open.dataset.get()));
+  if (tensor.filtered()) open.filters = filters_of(open.dataset.get(), tensor, where);
   ++datasets_opened_;
   int ndim = SLABLOAD_HDF5(where, H5Sget_simple_extent_ndims, open.space.get());
   std::vector<hsize_t> lengths(H5S_MAX_RANK);
@@ -181,6 +183,9 @@ void Hdf5Storage::read(const TensorMeta& tensor, const Box& box, void* out) {
     repeat_element(tensor, box.elements(), static_cast<std::byte*>(out));
   } else if (transfer_ == Transfer::direct && tensor.storage == StorageKind::contiguous) {
     read_direct(tensor, box, out);
+  } else if (tensor.filtered()) {
+    read_filtered(tensor, box, static_cast<std::byte*>(out));
+    count(tensor, box);
   } else {
     transfer(tensor, &box, out, H5P_DEFAULT);
     count(tensor, box);
@@ -258,6 +263,19 @@ void Hdf5Storage::transfer(const TensorMeta& tensor, const Box* box, void* out, 
   if (H5Dread(open.dataset.get(), open.type.get(), to.get(), from.get(), dxpl, out) < 0) {
     fail(Status::file, "{}: cannot be read: {}", place(tensor, box), innermost_error());
   }
+}
+
+void Hdf5Storage::read_filtered(const TensorMeta& tensor, const Box& box, std::byte* out) {
+  OpenDataset& open = dataset_for(tensor);
+  if (!open.filters) {
+    transfer(tensor, &box, out, H5P_DEFAULT);
+    return;
+  }
+  QuietErrors quiet;
+  const std::string reason =
+      chunks_.read(open.dataset.get(), {then_.path, tensor.path}, tensor, *open.filters, box, out,
+                   [&](const Box& part, std::byte* to) { transfer(tensor, &part, to, H5P_DEFAULT); });
+  if (!reason.empty()) fail(Status::file, "{}: cannot be read: {}", place(tensor, &box), reason);
 }
 
 void Hdf5Storage::read_direct(const TensorMeta& tensor, const Box& box, void* out) {

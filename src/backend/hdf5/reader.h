@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/hdf5/chunk_reader.h"
 #include "backend/hdf5/handle.h"
 #include "backend/mpi/control.h"
 #include "backend/storage.h"
@@ -55,6 +56,7 @@ class Hdf5Storage final : public Storage {
     hdf5::DatasetHandle dataset;
     hdf5::TypeHandle type;  // the file's own: no conversion takes place
     hdf5::SpaceHandle space;
+    std::optional<host::ChunkFilters> filters;  // those that are undone here
   };
   // A file by one driver, and the datasets opened in it.
   struct OpenFile {
@@ -66,7 +68,8 @@ class Hdf5Storage final : public Storage {
   void open_mpio(MPI_Comm comm, const Hints& hints);
   bool uses_mpio(const TensorMeta& tensor) const;
   OpenFile& file_for(const TensorMeta& tensor);
-  const OpenDataset& dataset_for(const TensorMeta& tensor);
+  OpenDataset& dataset_for(const TensorMeta& tensor);
+  void read_filtered(const TensorMeta& tensor, const Box& box, std::byte* out);
   void transfer(const TensorMeta& tensor, const Box* box, void* out, hid_t dxpl);
   void read_direct(const TensorMeta& tensor, const Box& box, void* out);
   void check_box(const TensorMeta& tensor, const Box& box) const;
@@ -79,6 +82,7 @@ class Hdf5Storage final : public Storage {
   OpenFile mpio_;
   OpenFile serial_;
   std::unique_ptr<FileDescriptor> direct_;
+  hdf5::ChunkReader chunks_;
   hdf5::PropertyHandle collective_dxpl_;
   std::string component_;
   StorageCounters counters_;
