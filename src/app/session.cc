@@ -68,8 +68,8 @@ Session::Session(double timeout_s) {
   int rank = 0;
   SLABLOAD_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
   // All ranks stand still together: the first that says so ends the others.
-  Watchdog watchdog(timeout_s + 0.1 * std::min(rank, 20), [rank](const std::string& message) {
-    end_with(fmt::format("[rank {} {}] {}{}", rank, mpi::host_name(), message + silent_hosts(), kNetworkHint), Status::peer);
+  Watchdog watchdog(timeout_s + 0.1 * std::min(rank, 20), [rank](const std::string& message, Status status) {
+    end_with(fmt::format("[rank {} {}] {}{}", rank, mpi::host_name(), message + silent_hosts(), kNetworkHint), status);
   });
   watchdog.waiting("start (first messages between the ranks)", nullptr);
   look_around();
@@ -130,8 +130,8 @@ std::unique_ptr<Watchdog> Session::watch(double timeout_s, const std::string& la
     show = [progress](std::uint64_t done, std::uint64_t total) { progress->update(done, total); };
   }
   // Ranks that wait for each other fall silent together: one line is enough.
-  auto on_silence = [this](const std::string& message) {
-    end_job(peers_->another_ends_the_job() ? "" : message + silent_hosts(), Status::peer);
+  auto on_silence = [this](const std::string& message, Status status) {
+    end_job(peers_->another_ends_the_job() ? "" : message + silent_hosts(), status);
   };
   return std::make_unique<Watchdog>(timeout_s, on_silence, show);
 }

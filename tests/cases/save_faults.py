@@ -134,13 +134,19 @@ check(os.path.exists(PRELOAD), f"{PRELOAD} is missing: make tests")
 sure = "verify_asan_link_order=0"
 
 
-def save_with(ranks, fault, more=(), out="target.h5", **where):
+def start_with(ranks, fault, more=(), out="target.h5", **where):
     given = {"SLABLOAD_WRITE_FAULT": str(fault), "SLABLOAD_WRITE_PATH": ".slabload-tmp-", "SLABLOAD_WRITE_BYTES": "4096",
              **{f"SLABLOAD_WRITE_{key.upper()}": str(value) for key, value in where.items()}}
     command = [*os.environ.get("MPIRUN", "mpirun").split(), "-n", str(ranks), "env", f"LD_PRELOAD={PRELOAD}",
                f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:{sure}", *[f"{k}={v}" for k, v in given.items()],
                program(), "save", "--from", "new.h5", "--out", out, "--force", *more]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def save_with(*arguments, **named):
+    run = start_with(*arguments, **named)
+    out, err = run.communicate(timeout=100)
+    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
 
 
 (work / "target.h5").write_bytes(old_bytes)
@@ -172,10 +178,21 @@ check(run.returncode == 4 and re.search(r"\[rank 1 .*no progress for .*write.*w\
 check(is_old(), "hang: the target was touched")
 for name in leftovers():
     os.remove(name)
+# A signal that a rank in a call which never returns can't heed: another thread of it does.
+run = start_with(3, "hang", ["--timeout", "60s"], rank=1, after=2)
+time.sleep(3)
+for pid in ranks_of(run):
+    os.kill(pid, signal.SIGTERM)
+_, err = run.communicate(timeout=50)
+check(run.returncode == 143 and re.search(r"\[rank 1 .*stopped by SIGTERM; no step has come to its end for 15 s, in phase .*write", err),
+      f"SIGTERM in a hang: {run.returncode} {err}")
+check(is_old(), "SIGTERM in a hang: the target was touched")
+for name in leftovers():
+    os.remove(name)
 (work / "gone").mkdir()
 run = save_with(3, "vanish", out="gone/target.h5", rank=0, after=2)
 check(run.returncode == 3 and "gone/target.h5" in run.stderr, f"vanish: {run.returncode} {run.stderr}")
-faults += 5
+faults += 6
 print(f"save_faults: {faults} faults below the program: said with file, tensor, byte and rank; the old checkpoint stays")
 
 # ---- no space, no permission ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ using ::testing::MatchesRegex;
 template <typename Last>
 std::string silence_after(double timeout_s, Last&& last) {
   std::promise<std::string> said;
-  Watchdog watchdog(timeout_s, [&](const std::string& message) { said.set_value(message); });
+  Watchdog watchdog(timeout_s, [&](const std::string& message, Status) { said.set_value(message); });
   last(watchdog);
   return said.get_future().get();
 }
@@ -48,7 +48,7 @@ TEST(Watchdog, NamesPhaseTensorAndCall) {
 TEST(Watchdog, LetsTheCulpritSpeakFirst) {
   std::promise<std::string> first;
   std::atomic<int> spoken{0};
-  auto say = [&](const std::string& message) {
+  auto say = [&](const std::string& message, Status) {
     if (spoken++ == 0) first.set_value(message);
   };
   Watchdog waiting(0.05, say);
@@ -65,7 +65,7 @@ TEST(Watchdog, IsQuietWhileThingsMoveAndAfterItsEnd) {
   std::uint64_t shown = 0;
   {
     Watchdog watchdog(
-        3600, [&](const std::string&) { ++spoken; },
+        3600, [&](const std::string&, Status) { ++spoken; },
         [&](std::uint64_t done, std::uint64_t total) { shown = done * 100 + total; });
     watchdog.at("read", nullptr);
     watchdog.moved(3, 7);

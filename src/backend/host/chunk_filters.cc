@@ -4,7 +4,6 @@
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/narrow.h"
 
@@ -57,13 +56,13 @@ void unshuffle(const std::byte* from, std::size_t elements, std::size_t size, st
 void unshuffle(std::span<const std::byte> from, std::size_t size, std::span<std::byte> to) {
   const std::size_t elements = size == 0 ? 0 : from.size() / size;
   if (size <= 1 || elements <= 1) {  // nothing was shuffled
-    std::memcpy(to.data(), from.data(), from.size());
+    std::copy(from.begin(), from.end(), to.begin());
     return;
   }
   auto* work = size == 2 ? unshuffle<2> : size == 4 ? unshuffle<4> : size == 8 ? unshuffle<8> : unshuffle<0>;
   work(from.data(), elements, size, to.data());
   const std::size_t rest = elements * size;  // what is no whole element lies behind as it is
-  std::memcpy(to.data() + rest, from.data() + rest, from.size() - rest);
+  std::copy(from.begin() + static_cast<std::ptrdiff_t>(rest), from.end(), to.begin() + static_cast<std::ptrdiff_t>(rest));
 }
 
 // Empty, or the reason. `to` is filled.
@@ -152,7 +151,7 @@ std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t 
     now = to;
   }
   if (now.size() != chunk.size()) return fmt::format("{} bytes where a chunk has {}", now.size(), chunk.size());
-  if (now.data() != chunk.data()) std::memcpy(chunk.data(), now.data(), now.size());
+  if (now.data() != chunk.data()) std::copy(now.begin(), now.end(), chunk.begin());
   return {};
 }
 
