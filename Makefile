@@ -147,7 +147,7 @@ all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
 Q := $(if $(filter 1,$(V)),,@)
 say = @printf '%-10s %-40s > %s\n' "$(1)" "$(patsubst src/%,%,$(2))" "$(patsubst build/%,%,$@)"
 
-.PHONY: all help tests test fuzz soak soak-files cluster-test cluster-curve gpu-bundle demo bench bench-plan install clean deps check-layers format force
+.PHONY: all help tests test fuzz soak soak-save soak-files soak-gpu cluster-test cluster-curve gpu-bundle demo bench bench-plan install clean deps check-layers format force
 force:
 
 all: build/slabload ## build build/slabload (the default)
@@ -365,15 +365,22 @@ test: ## install what is missing, build, run every test; T= and K= select
 	@$(MAKE) --no-print-directory tests
 	@$(test_env) MAKE='$(MAKE)' K='$(K)' tests/run.sh $(or $(T),$(if $(filter fake,$(CUDA)),gpu))
 
-soak: ## the long tests (an hour): every CUDA and NCCL call of a load fails, hangs, or ends its process; PART=1/3 runs a third
+soak: soak-save soak-files soak-gpu ## the long tests, one after the other (over an hour)
+
+soak-gpu: ## a long test (an hour): every CUDA and NCCL call of a load fails, hangs, or ends its process; PART=1/3 runs a third
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory tests CUDA=fake
-	@. tests/tools/env.sh && $(test_env) "$$PYTHON" tests/gpu/faults.py --all $(if $(PART),--part $(PART))
+	@$(test_env) bash -c 'source tests/tools/env.sh && exec "$$PYTHON" tests/gpu/faults.py "$$@"' - --all $(if $(PART),--part $(PART))
 
 soak-files: ## a long test (minutes): every bit of the metadata of small files is flipped; an error, or tensors as they were
 	@tests/tools/deps.sh test
 	@$(MAKE) --no-print-directory $(B)/flips all
 	@$(test_env) bash tests/soak/flips.sh
+
+soak-save: ## a long test (minutes): saves killed at MOMENTS=400 random moments, on one rank or all; the target is old or new
+	@tests/tools/deps.sh test
+	@$(MAKE) --no-print-directory $(preloads) all
+	@$(test_env) MOMENTS=$(or $(MOMENTS),400) bash -c 'source tests/tools/env.sh && exec "$$PYTHON" tests/cases/save_faults.py'
 
 fuzz: ## fuzz the parsers with clang's libFuzzer, two targets at a time; SECONDS=60 for each, TARGET=NAME one alone
 	@tests/tools/deps.sh fuzz

@@ -34,6 +34,7 @@ BenchRun measured(const LoadReport& report) {
   run.read_bytes = report.read_bytes();
   run.fill_bytes = report.fill_bytes();
   run.rss_peak_max = report.rss_peak_max();
+  for (const RankStats& rank : report.per_rank) run.rss_peaks.push_back(rank.rss_peak);
   run.rss_peak_rank0 = report.per_rank.empty() ? 0 : report.per_rank.front().rss_peak;
   return run;
 }

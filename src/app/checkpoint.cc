@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "app/same_files.h"
@@ -109,14 +110,27 @@ std::string read_text(const std::string& path) {
 
 void write_pieces(const std::string& path,
                   const std::function<void(const std::function<void(std::string_view)>&)>& make) {
-  TextFile file = open_text(path, "wbe");
-  auto check = [&](bool well) {
-    if (!well) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
-  };
-  make([&](std::string_view piece) {
-    check(std::fwrite(piece.data(), 1, piece.size(), file.get()) == piece.size());
-  });
-  check(std::fflush(file.get()) == 0);
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::file_status there = fs::status(path, none);
+  // A file appears whole or not at all, through a link at its end; a pipe or a device takes what comes.
+  const bool beside = fs::is_regular_file(there) || !fs::exists(there);
+  const std::string target = fs::is_regular_file(there) ? fs::canonical(path, none).string() : path;
+  const std::string name = beside ? target + ".part" : path;
+  TextFile file = open_text(name, "wbe");
+  try {
+    auto check = [&](bool well) {
+      if (!well) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
+    };
+    make([&](std::string_view piece) {
+      check(std::fwrite(piece.data(), 1, piece.size(), file.get()) == piece.size());
+    });
+    check(std::fclose(file.release()) == 0);
+    check(!beside || std::rename(name.c_str(), target.c_str()) == 0);
+  } catch (const Error&) {
+    if (beside) std::remove(name.c_str());
+    throw;
+  }
 }
 
 void write_text(const std::string& path, const std::string& text) {

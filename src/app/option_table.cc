@@ -379,6 +379,8 @@ std::vector<OptionSpec> make_options() {
       {"json", kBench, once, "FILE", "write every run and the summaries as JSON",
        set_text<&RunOptions::json_file>},
       {"csv", kBench, once, "FILE", "write every run as CSV", set_text<&RunOptions::csv_file>},
+      {"plot", kBench, once, "FILE.svg", "draw time by phase and peak memory by rank (gnuplot does it, on rank 0's host)",
+       set_text<&RunOptions::plot_file>},
       {"config", kAll, once, "FILE", "read options that are not given here from FILE, NAME = VALUE on a line",
        nullptr},
       {"help", kAll | kHelp | kVersionVerb, flag, nullptr, "print this text", nullptr},

@@ -69,7 +69,7 @@ struct RunOptions {
   std::uint64_t repeat = 5;
   std::uint64_t warmup = 1;
   bool cold = false;                // --cache cold
-  std::string csv_file, json_file;  // bench: --csv FILE, --json FILE
+  std::string csv_file, json_file, plot_file;  // bench: --csv FILE, --json FILE, --plot FILE.svg
   bool force = false;               // generate, import, export: replace an existing target
   std::uint64_t max_file_bytes = 5'000'000'000;  // export
 };

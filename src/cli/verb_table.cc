@@ -60,7 +60,7 @@ const VerbSpec* find_verb(const std::string& name) {
 
 const std::vector<LaterOption>& later_options() {
   static const std::vector<LaterOption> table{
-      {"timeline", kPlan | kBench}, {"op", kBench}, {"reorder", kBench}, {"sweep", kBench}, {"plot", kBench},
+      {"timeline", kPlan | kBench}, {"op", kBench}, {"reorder", kBench}, {"sweep", kBench},
       {"compare", kBench}};
   return table;
 }

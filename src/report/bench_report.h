@@ -20,6 +20,7 @@ struct BenchRun {
   std::uint64_t fill_bytes = 0;    // over all ranks
   std::uint64_t rss_peak_max = 0;  // bytes, largest rank
   std::uint64_t rss_peak_rank0 = 0;
+  std::vector<std::uint64_t> rss_peaks;  // by rank
   double ceiling_gbps = 0;               // raw reading speed measured beside this run, GB/s; 0: not measured
   std::optional<double> resident_share;  // of the file's pages in the page cache just before the run, 0 to 1
 

@@ -145,9 +145,26 @@ for table in "$TABLES"/*.tsv; do
 done
 
 # bench: every strategy, JSON and CSV
-run_mpi 2 bench model.h5 --repeat 2 --warmup 0 --json bench.json --csv bench.csv
+run_mpi 2 bench model.h5 --repeat 2 --warmup 0 --json bench.json --csv bench.csv --plot bench.svg
 expect_status 0
 expect_equal "$(tail -n 1 "$OUT" | cut -c 1-7)" "# best:" "last line of bench"
+"$PYTHON" - <<'END' || fail "bench.svg"
+import xml.etree.ElementTree as tree
+words = {text.strip() for node in tree.parse("bench.svg").getroot().iter() for text in node.itertext() if text.strip()}
+# 'slab' stands for itself twice: below its bars, and beside its line.
+for word in ("slab", "rank0-broadcast", "rank0-full", "every-rank", "start-up", "fill", "rank", "peak memory by rank (MB)"):
+    assert any(word in found for found in words), (word, words)
+END
+run bench model.h5 --plot no/such/folder/bench.svg --repeat 1
+expect_status 3
+expect_err 'no/such/folder/bench.svg'
+mkdir broken
+printf '#!/bin/sh\necho worn out >&2\nexit 9\n' >broken/gnuplot
+chmod +x broken/gnuplot
+PATH=$PWD/broken:$PATH run bench model.h5 --plot none.svg
+expect_status 3
+expect_err '^slabload: error: gnuplot: ended with status 9: worn out$'
+expect_no_file none.svg
 expect_json_true bench.json 'isinstance(r, dict) and r["ranks"] == 2'
 "$PYTHON" - <<'END' || fail "bench.csv"
 import csv

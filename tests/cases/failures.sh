@@ -236,6 +236,13 @@ fi
 expect_equal "$(ls -A full)" "" "what is left in the full folder"
 (ulimit -f $limit; run_mpi 2 generate --table small.tsv --out full/new.h5; ends_with 3 "full/.*$words") || exit 1
 expect_equal "$(ls -A full)" "" "what is left in the full folder"
+if [ $limit = unlimited ]; then
+  dd if=/dev/zero of=full/rest bs=1k count=300 2>/dev/null || true  # until it is full
+  run load good.h5 --report full/report.json
+  ends_with 3 "full/report.json: $words"
+  rm full/rest
+  expect_equal "$(ls -A full)" "" "what is left in the full folder"
+fi
 run_mpi 2 load good.h5 --stage-out no/such/folder
 ends_with 3 'no/such/folder'
 checks=$((checks + 2))

@@ -130,6 +130,9 @@ with h5py.File("foreign.h5", "w") as file:
     kernel.attrs["scale"] = 0.5
     kernel.attrs["to"] = kernel.ref
     file["tied"] = h5py.SoftLink("/layers/dense/kernel")
+    file["layers"].attrs["order"] = "dense dropout"
+    file.create_group("layers/dropout/vars").attrs["weight_names"] = np.array([], dtype="S1")  # Keras has such ones
+    file.create_group("layers/flatten")
 run = Run(2, ["save", "--from", "foreign.h5", "--out", "kept.h5"])
 check("attribute 'to' of '/layers/dense/kernel' was not kept" in run.out, run.out)
 with h5py.File("kept.h5") as file:
@@ -137,6 +140,9 @@ with h5py.File("kept.h5") as file:
     check(list(file["layers/dense"].attrs["units"]) == [0, 1, 2, 3], "group attribute")
     check(list(file["layers/dense"].attrs["names"]) == ["a", "bcd"], "strings")
     check(file["layers/dense/kernel"].attrs["scale"] == 0.5 and "to" not in file["layers/dense/kernel"].attrs, "dataset attribute")
+    check(file["layers"].attrs["order"] == "dense dropout" and len(file["layers/flatten"]) == 0, "groups")
+    check(file["layers/dropout/vars"].attrs["weight_names"].size == 0, "an empty group's attribute")
+    check(sorted(file["layers"]) == ["dense", "dropout", "flatten"] and "__slabload__" in file, list(file["layers"]))
     check(np.array_equal(file["tied"][:], np.arange(600, dtype="<f4").reshape(20, 30)), "alias")
 check(Run(1, ["verify", "kept.h5"]).status == 0, "verify")
 with h5py.File("saved3.h5") as file:

@@ -68,6 +68,7 @@ look() {
     need python3-numpy python_module numpy
     need hdf5-tools have h5dump
     need strace have strace
+    need gnuplot-nox have gnuplot
     wish slurm-wlm have slurmctld
     wish slurm-wlm have slurmd
     wish munge have munged

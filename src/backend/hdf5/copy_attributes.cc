@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "backend/hdf5/format.h"
 #include "backend/hdf5/open_file.h"
 #include "base/narrow.h"
 
@@ -30,6 +31,37 @@ class Copier {
         notes_.push_back(fmt::format("attribute '{}' of '{}' was not kept: {}", printable(name), printable(from), reason));
       }
     }
+  }
+
+  // Groups with nothing in them, which some frameworks look for by name, and what they carry.
+  void copy_empty_groups() {
+    std::vector<std::string> groups;
+    auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+      if (info->type == H5O_TYPE_GROUP) static_cast<std::vector<std::string>*>(data)->push_back(name);
+      return 0;
+    };
+    Where where{source_};
+    SLABLOAD_HDF5(where, H5Ovisit2, file_.get(), H5_INDEX_NAME, H5_ITER_NATIVE, visit, &groups, H5O_INFO_BASIC);
+    PropertyHandle parents(SLABLOAD_HDF5(where, H5Pcreate, H5P_LINK_CREATE));
+    SLABLOAD_HDF5(where, H5Pset_create_intermediate_group, parents.get(), 1);
+    for (const std::string& name : groups) {
+      const std::string path = "/" + name;
+      H5G_info_t info{};
+      if (name == "." || name == kGroup || name.starts_with(std::string(kGroup) + "/") || H5Gget_info_by_name(file_.get(), name.c_str(), &info, H5P_DEFAULT) < 0 ||
+          info.nlinks != 0)
+        continue;
+      // Fails where a tensor has the name now; then there is nothing to carry over.
+      GroupHandle made(H5Gcreate2(target_, path.c_str(), parents.get(), H5P_DEFAULT, H5P_DEFAULT));
+      if (!made) continue;
+      for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+        copy_group(path.substr(0, slash));
+      copy_group(path);
+    }
+  }
+
+  // A group above a tensor.
+  void copy_group(const std::string& path) {
+    if (copied_.insert(path).second) copy(path, path);
   }
 
   std::vector<std::string> notes() { return std::move(notes_); }
@@ -79,6 +111,7 @@ class Copier {
   std::string source_;
   FileHandle file_;
   hid_t target_;
+  std::set<std::string> copied_;
   std::vector<std::string> notes_;
 };
 
@@ -87,14 +120,13 @@ class Copier {
 std::vector<std::string> copy_attributes(const TensorIndex& source, const TensorIndex& made, hid_t target) {
   Copier copier(source.files.at(0).path, target);
   copier.copy("/", "/");
-  std::set<std::string> groups;
   for (std::size_t i = 0; i < source.tensors.size(); ++i) {
     const std::string& from = source.tensors[i].path;
     copier.copy(from, made.tensors.at(i).path);
     for (std::size_t slash = from.find('/', 1); slash != std::string::npos; slash = from.find('/', slash + 1))
-      groups.insert(from.substr(0, slash));
+      copier.copy_group(from.substr(0, slash));
   }
-  for (const std::string& group : groups) copier.copy(group, group);
+  copier.copy_empty_groups();
   return copier.notes();
 }
 
