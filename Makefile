@@ -232,6 +232,19 @@ $(pch).gch: private CXXFLAGS = -O0 $(debug)
 endif
 endif
 
+# The same for the program, where CI has little time. Nowhere else: a build without it sees what a file forgets to include.
+ifeq ($(gcc)$(if $(CI),-ci),yes-ci)
+src_pch := $(O)/pch/src.h
+$(src_pch).gch: $(O)/flags
+	$(call say,Compiling,src.h)
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' fmt/format.h algorithm array atomic chrono cstdint cstring functional map memory mutex optional \
+	  set span string string_view tuple unordered_map utility variant vector >$(src_pch)
+	$(Q)$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) -x c++-header -o $@ $(src_pch)
+$(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): $(src_pch).gch
+$(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): private before = -include $(src_pch)
+endif
+
 $(filter-out $(c_obj),$(all_obj)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)

@@ -22,13 +22,13 @@ MB = 1e6
 with open(table_file, "w") as out:
     print(f"Checkpoint {int(size) / 1e9:.2f} GB. From storage, between hosts: received by all hosts, and by the busiest one, "
           "as their interfaces counted.\n", file=out)
-    print("| layout | strategy | hosts | time (s) | of it start-up (s) | from storage (MB) | busiest (MB) | between hosts (MB) |"
+    print("| layout | strategy | hosts | planned (s) | time (s) | of it start-up (s) | from storage (MB) | busiest (MB) | between hosts (MB) |"
           " busiest (MB) | rank 0 (MB) | largest rank (MB) |", file=out)
-    print("|---|---|" + "---:|" * 9, file=out)
+    print("|---|---|" + "---:|" * 10, file=out)
     for (layout, strategy, number), row in sorted(points.items(), key=lambda item: (layouts.index(item[0][0]), item[0][2],
                                                                                    strategies.index(item[0][1]))):
         figures = [float(row[name]) / MB for name in ("eth1_sum", "eth1_max", "eth0_sum", "eth0_max", "rss_rank0", "rss_max")]
-        print(f"| {layout} | {strategy} | {number} | {float(row['total_s']):.2f} | {float(row['startup_s']):.2f} | "
+        print(f"| {layout} | {strategy} | {number} | {float(row['bound_s']):.2f} | {float(row['total_s']):.2f} | {float(row['startup_s']):.2f} | "
               + " | ".join(f"{figure:.0f}" for figure in figures) + " |", file=out)
 
 # ---- the picture: a column a layout; above the time, below the memory of rank 0 -------------------------------------------

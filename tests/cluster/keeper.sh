@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The process that all of a cluster lives below; only up.sh starts it, as the first one of new namespaces. It builds the
-# networks, hosts and file system, and then waits to be killed: keeper.sh HOSTS LINK STORAGE_LINK BRICK_SIZE BLOCK SLURM
+# networks, hosts and file system, and then waits to be killed: keeper.sh HOSTS LINK
+# READ_LINK STORAGE_LINK BRICK_SIZE BLOCK SLURM
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-hosts=$1 link=$2 storage_link=$3 brick_size=$4 block=$5 slurm=$6
+hosts=$1 link=$2 read_link=$3 storage_link=$4 brick_size=$5 block=$6 slurm=$7
 : >"$CLUSTER_DIR/begun"
 cd /
 
@@ -89,13 +90,14 @@ eval "$patience"
 {
   echo "qdisc add dev storage.eth1 ${shaped[*]} $storage_link"
   for i in $(seq "$hosts"); do
-    for port in eth0 eth1; do echo "qdisc add dev n$i.$port ${shaped[*]} $link"; done
+    echo "qdisc add dev n$i.eth0 ${shaped[*]} $link"
+    echo "qdisc add dev n$i.eth1 ${shaped[*]} $read_link"
   done
 } | tc -batch -
 for name in "${machines[@]}"; do
-  rate=$link number=${name#n}
+  rate=$read_link number=${name#n}
   [ "$name" != storage ] || { rate=$storage_link number=254; }
-  inside "$name" bash -c '
+  inside "$name" env LINK="$link" SHAPED="${shaped[*]}" bash -c '
     eval "${@:$#}"; set -- "${@:1:$#-1}"
     { echo "link set lo up"
       for port in "${@:5}"; do
@@ -103,8 +105,11 @@ for name in "${machines[@]}"; do
         echo "address add $net.$3/24 dev $port"
         echo "link set $port up"
       done; } | ip -batch -
-    for port in "${@:5}"; do echo "qdisc add dev $port $4"; done | tc -batch -' links "$FABRIC" "$STORAGE" \
-    "$number" "${shaped[*]} $rate" $([ "$name" = storage ] || echo eth0) eth1 "$patience"
+    for port in "${@:5}"; do
+      rate=$4
+      [ $port != eth0 ] || rate=$LINK
+      echo "qdisc add dev $port $SHAPED $rate"
+    done | tc -batch -' links "$FABRIC" "$STORAGE" "$number" "$rate" $([ "$name" = storage ] || echo eth0) eth1 "$patience"
 done
 
 # ---- the file system ----

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Brings up a cluster on this machine, as root: hosts with names, networks and mounts of their own, and a parallel file
-# system over their links. up.sh [--hosts 4] [--link 1gbit] [--storage-link 4gbit] [--brick-size 1g] [--slurm]
-#                                [--block 16MB] [--while PID]
-#   --link          each host's link to the others, and another of the same rate to the storage
+# system over their links. up.sh [--hosts 4] [--link 1gbit] [--read-link 1gbit] [--storage-link 4gbit]
+#                                [--brick-size 1g] [--block 16MB] [--slurm] [--while PID]
+#   --link          each host's link to the others
+#   --read-link     each host's link to the storage (default: as --link)
 #   --storage-link  the link of the file system's server: what all hosts together can read or write at most
 #   --brick-size    most that one of the file system's four bricks holds; they lie in this machine's memory
 #   --block         files lie in blocks of this size, each on one brick
@@ -11,22 +12,24 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-hosts=4 link=1gbit storage_link=4gbit brick_size=1g block=16MB slurm=0 owner=
+hosts=4 link=1gbit read_link= storage_link=4gbit brick_size=1g block=16MB slurm=0 owner=
 while [ $# -gt 0 ]; do
   case $1 in
     --hosts) hosts=$2; shift 2 ;;
     --link) link=$2; shift 2 ;;
+    --read-link) read_link=$2; shift 2 ;;
     --storage-link) storage_link=$2; shift 2 ;;
     --brick-size) brick_size=$2; shift 2 ;;
     --block) block=$2; shift 2 ;;
     --slurm) slurm=1; shift ;;
     --while) owner=$2; shift 2 ;;
-    *) say "no option $1"; sed -n '2,11s/^# //p' "$0" >&2; exit 2 ;;
+    *) say "no option $1"; sed -n '2,12s/^# //p' "$0" >&2; exit 2 ;;
   esac
 done
 [[ $hosts =~ ^[1-9][0-9]?$ ]] && [ "$hosts" -le 64 ] || { say "--hosts $hosts: 1 to 64"; exit 2; }
 
-settings="hosts=$hosts link=$link storage_link=$storage_link brick_size=$brick_size block=$block slurm=$slurm"
+read_link=${read_link:-$link}
+settings="hosts=$hosts link=$link read_link=$read_link storage_link=$storage_link brick_size=$brick_size block=$block slurm=$slurm"
 if alive keeper && [ "$(cat "$CLUSTER_DIR/ready" 2>/dev/null)" = "$settings" ]; then exit 0; fi
 "$top/tests/tools/deps.sh" cluster || exit 1
 [ "$(id -u)" = 0 ] || { say "namespaces, mounts and links need root: sudo $0 $*"; exit 1; }
@@ -43,7 +46,7 @@ trap 'exit 130' INT TERM HUP
 
 # Not a child of this shell's terminal or group; of it nothing is kept open, or who reads our output would wait for it.
 setsid unshare --net --mount --uts --ipc --pid --fork --mount-proc --kill-child -- \
-  bash "$here/keeper.sh" "$hosts" "$link" "$storage_link" "$brick_size" "$block" "$slurm" \
+  bash "$here/keeper.sh" "$hosts" "$link" "$read_link" "$storage_link" "$brick_size" "$block" "$slurm" \
   >"$CLUSTER_DIR/log/keeper" 2>&1 </dev/null &
 outer=$!
 for _ in $(seq 100); do
