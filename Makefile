@@ -232,14 +232,15 @@ $(pch).gch: private CXXFLAGS = -O0 $(debug)
 endif
 endif
 
+often_included := fmt/format.h algorithm array atomic chrono cstdint cstring functional map memory mutex optional set span string \
+  string_view tuple unordered_map utility variant vector
 # The same for the program, where CI has little time. Nowhere else: a build without it sees what a file forgets to include.
 ifeq ($(gcc)$(if $(CI),-ci),yes-ci)
 src_pch := $(O)/pch/src.h
 $(src_pch).gch: $(O)/flags
 	$(call say,Compiling,src.h)
 	@mkdir -p $(@D)
-	@printf '#include <%s>\n' fmt/format.h algorithm array atomic chrono cstdint cstring functional map memory mutex optional \
-	  set span string string_view tuple unordered_map utility variant vector >$(src_pch)
+	@printf '#include <%s>\n' $(often_included) >$(src_pch)
 	$(Q)$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) -x c++-header -o $@ $(src_pch)
 $(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): $(src_pch).gch
 $(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): private before = -include $(src_pch)
@@ -278,10 +279,15 @@ fuzz_src := $(wildcard $(addsuffix /*.cc,$(addprefix src/,base tensor index layo
   report/tensor_moves.cc app/option_table.cc cli/near_names.cc cli/options.cc cli/verb_table.cc) tests/fakes/plan_runner.cc
 fuzz_obj := $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src) $(wildcard tests/fuzz/*.cc))
 fuzz_programs := $(addprefix $(F)/,$(or $(TARGET),$(fuzz_targets)))
-$(fuzz_obj): $(F)/obj/%.o: %.cc
+$(F)/often.pch: Makefile
+	$(call say,Compiling,often.h)
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' $(often_included) >$(F)/often.h
+	$(Q)$(FUZZ_CXX) $(fuzz_flags) -x c++-header -o $@ $(F)/often.h
+$(fuzz_obj): $(F)/obj/%.o: %.cc $(F)/often.pch
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
-	$(Q)$(FUZZ_CXX) $(fuzz_flags) -MMD -MP -c -o $@ $<
+	$(Q)$(FUZZ_CXX) $(fuzz_flags) -include-pch $(F)/often.pch -MMD -MP -c -o $@ $<
 $(F)/libslabload.a: $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src))
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^

@@ -252,6 +252,8 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   out.report.ranks_per_node = ranks.per_node;
   out.report.per_rank = std::move(ranks.stats);
   PlanSummary moved;
+  moved.rounds = out.plan.rounds.size();
+  moved.rounds_at_once = out.plan.rounds_at_once;
   for (std::size_t rank = 0; rank < out.report.per_rank.size(); ++rank) {
     moved.read_bytes.add(out.report.per_rank[rank].read_bytes, rank);
     moved.received_bytes.add(out.report.per_rank[rank].fill_bytes, rank);

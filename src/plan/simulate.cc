@@ -29,7 +29,9 @@ double time_bound(const PlanSummary& summary, const Costs& costs) {
   };
   const double reading = std::max(over(summary.read_bytes.sum, costs.filesystem),
                                   over(summary.read_bytes.max, costs.filesystem_rank));
-  return reading + over(summary.received_bytes.max, costs.fabric_rank);
+  const double filling = over(summary.received_bytes.max, costs.fabric_rank);
+  const double unhidden = summary.rounds_at_once > 1 ? 1.0 / static_cast<double>(std::max<std::uint64_t>(1, summary.rounds)) : 1.0;
+  return std::max(reading, filling) + std::min(reading, filling) * unhidden;
 }
 
 namespace {
@@ -123,6 +125,7 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
     RankFigures f = figures_of(index, params.nodes, plan);
     f.staging_bytes += split.slots * split.slot_bytes + split.scratch;
     out.rounds = plan.rounds.size();
+    out.rounds_at_once = plan.rounds_at_once;
     out.read_bytes.add(f.read_bytes, rank);
     out.requests.add(f.requests, rank);
     out.received_bytes.add(f.received_bytes, rank);

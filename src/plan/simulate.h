@@ -27,6 +27,7 @@ struct RankFigures {
 
 struct PlanSummary {
   std::uint64_t ranks = 0, tensors = 0, rounds = 0;
+  std::uint64_t rounds_at_once = 1;  // under way; with 1 nothing is read while transfers are
   std::uint64_t selected_bytes = 0;  // stored size of what is to be read, each tensor once
   RankSpread read_bytes, requests, received_bytes, sent_bytes, shard_bytes;
   RankSpread peak_bytes;     // shards + staging + what a baseline keeps
@@ -40,8 +41,9 @@ struct PlanSummary {
   double share_max_over_mean() const;  // of read bytes; 1 if nothing is read
 };
 
-// time >= max(all bytes read / file system, largest rank's read / its link) + largest rank's fill / its
-// fabric link; of the rates that are given.
+// read = max(all bytes read / file system, largest rank's read / its link), fill = the largest rank's received bytes / its fabric
+// link; of the rates that are given. With rounds under way at once the shorter one of the two is hidden behind the longer one
+// but for a round: max(read, fill) + min(read, fill) / rounds; else read + fill.
 double time_bound(const PlanSummary& summary, const Costs& costs);
 
 // Plans for every rank, validates all plans (see validate.h) and sums up; `per_rank`, if given, gets every

@@ -7,12 +7,12 @@
 #   STRATEGIES="rank0-full rank0-broadcast every-rank slab"   LAYOUTS="fsdp2 hsdp replicate"
 # Nothing else should run meanwhile: the hosts share this machine's cores.
 out=${OUT:-build/curve}
+export LIMIT=${LIMIT:-900}
 source "$(dirname "${BASH_SOURCE[0]}")/test_lib.sh"
 read -ra counts <<<"${*:-1 2 4 8}"
 read -ra strategies <<<"${STRATEGIES:-rank0-full rank0-broadcast every-rank slab}"
 read -ra layouts <<<"${LAYOUTS:-fsdp2 hsdp replicate}"
 ranks=${RANKS:-1} link=${LINK:-1gbit} read_link=${READ_LINK:-${LINK:-1gbit}} storage_link=${STORAGE_LINK:-4gbit}
-export LIMIT=${LIMIT:-900}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
@@ -60,7 +60,7 @@ for hosts in "${counts[@]}"; do
         before=()
         for i in $(seq "$hosts"); do before[i]="$(received "n$i" eth1) $(received "n$i" eth0)"; done
         report=$out/$hosts-$layout-$strategy-$turn.json
-        on_hosts "$hosts" "$ranks" load model.h5 --mesh $mesh --layout "$layout" --strategy "$strategy" --report "$report"
+        on_hosts "$hosts" "$ranks" load model.h5 --mesh $mesh --layout "$layout" --strategy "$strategy" --cost "$cost" --report "$report"
         if [ "$STATUS" != 0 ]; then
           echo "# $hosts hosts, $layout, $strategy: status $STATUS: $(grep error "$ERR")"
           failures=$((failures + 1))

@@ -5,7 +5,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/test_lib.sh"
 
 start=$SECONDS
-"$here/up.sh" --hosts 4 --brick-size 48m --block 4MB --while $$ || { echo "0 passed, 1 failed"; exit 1; }
+slurm_too=()
+if command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v munged >/dev/null; then slurm_too=(--slurm); fi
+"$here/up.sh" --hosts 4 --brick-size 48m --block 4MB "${slurm_too[@]}" --while $$ || { echo "0 passed, 1 failed"; exit 1; }
 echo "# a cluster of 4 hosts is up after $((SECONDS - start)) s"
 
 # ---- right on all hosts -----------------------------------------------------------------------------------------------
@@ -134,6 +136,17 @@ save_if_there() {
   expect_status 0
 }
 
+# Reading again what others have read, or having it sent: what --cost says is slower is left out.
+fill_or_reread() {
+  local report=$work/fill.json
+  on_hosts 4 1 load good.h5 --layout replicate --cost fs=4GB/s,fs_per_rank=1GB/s,fabric=10MB/s --report "$report"
+  expect_status 0
+  holds "$report" "r['read_bytes'] == 4 * $bytes and r['fill_bytes'] == 0 and r['wrong'] == 0 and r['tensors_verified'] == 9"
+  on_hosts 4 1 load good.h5 --layout replicate --cost fs=100MB/s,fs_per_rank=100MB/s,fabric=1GB/s --report "$report"
+  expect_status 0
+  holds "$report" "r['read_bytes'] == $bytes and r['wrong'] == 0 and r['tensors_verified'] == 9"
+}
+
 K='' check "a checkpoint written by 4 hosts" make_checkpoint
 turn=0
 for hosts in 2 4; do
@@ -148,6 +161,13 @@ check "stage-out on 2 hosts, replicate" stage_out 2 1 replicate dp_shard=2 -
 check "import on 4 hosts, verified on others" import_and_verify
 check "each host reads over its own link" links_are_used
 check "save" save_if_there
+check "fill, or read again" fill_or_reread
+
+if [ ${#slurm_too[@]} = 0 ]; then
+  echo "# the job scripts are left out: no slurmctld, slurmd or munged"
+elif [ -z "${K:-}" ] || [[ jobs == $K ]]; then
+  source "$here/jobs.sh"
+fi
 
 source "$here/faults.sh"
 

@@ -151,6 +151,13 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
   EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6);
   costs.fabric_rank = 10e9;
   EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6.5);
+  // Reads of one round run beside the transfers of the one before: of 10 rounds the last one's are left over.
+  summary.rounds = 10;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6.5);
+  summary.rounds_at_once = 2;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6.05);
+  costs.fabric_rank = 0.5e9;
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 10.6);
 }
 
 // With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from
