@@ -7,7 +7,7 @@ for setting in oob_tcp_if_include="$FABRIC.0/24" btl_tcp_if_include="$FABRIC.0/2
   slurm+=("OMPI_MCA_$setting")
 done
 source "$top/tests/slurm/jobs_lib.sh"
-save_variables=(SHARDS="$LOCAL/shards")
+shards=$LOCAL/shards
 
 mkdir "$notes"
 tables >"$notes/table.tsv"

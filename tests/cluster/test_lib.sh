@@ -1,6 +1,7 @@
 # Sourced by test.sh and curve.sh: a cluster of their own, taken down on any exit, and tests that are counted.
 set -uo pipefail
 work=$(mktemp -d "${TMPDIR:-/tmp}/slabload-cluster-test.XXXXXX")
+chmod 711 "$work"  # munged wants its socket to be reachable for all
 export CLUSTER_DIR=$work/cluster
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 BUILD=${BUILD:-build/release}

@@ -1,7 +1,8 @@
 # Sourced by the tests that submit the job scripts: to a Slurm of one node (run.sh), and of several (tests/cluster/jobs.sh).
 # They set `folder` (where jobs run and leave their files, seen by all nodes), `notes` (a folder of the test, seen by all as
 # well; for verdicts the files of `folder` are there), `slurm` (an array: what sbatch and scontrol are run by, may be empty),
-# `shape` (an array: sbatch's options for nodes and tasks) and `ranks`.
+# `shape` (an array: sbatch's options for nodes and tasks) and `ranks`; `shards`, if it is set, begins the names of node-local
+# folders.
 
 tables() { printf '%s\t%s\t%s\n' a.weight bf16 1003,64 b.weight f32 67,129 c.bias f32 67 d.weight bf16 1003,64; }
 bytes=$((2 * 1003 * 64 * 2 + 67 * 129 * 4 + 67 * 4))
@@ -13,7 +14,7 @@ submit() {
   while [ $# -gt 0 ] && [ "$1" != -- ]; do variables+=("$1"); shift; done
   [ $# = 0 ] || shift
   "${slurm[@]}" env -C "$folder" CHECKPOINT="$folder/tiny.h5" REPORT="$folder/$name.json" "${variables[@]}" \
-    sbatch "${shape[@]}" --parsable --output="$folder/$name.out" "$top/jobs/$script" "$@" >"$notes/$name.job" 2>"$notes/$name.sbatch"
+    sbatch "${shape[@]}" --time=00:10:00 --parsable --output="$folder/$name.out" "$top/jobs/$script" "$@" >"$notes/$name.job" 2>"$notes/$name.sbatch"
 }
 
 # await NAME: waits for the job; its exit status, or why there is none, goes to NAME.status. sbatch --wait does the same, but
@@ -56,11 +57,10 @@ submit_all() {
     submit bench-$launcher bench.sbatch LAUNCHER=$launcher STRATEGIES=slab,rank0-full REPEAT=2 WARMUP=0
     submit missing-$launcher load.sbatch LAUNCHER=$launcher CHECKPOINT="$folder/nothing.h5"
   done
-  submit save-srun save.sbatch LAUNCHER=srun OUT="$folder/saved-srun.h5" "${save_variables[@]}" -- srun "$PYTHON" "$notes/trainer.py"
-  submit save-mpirun save.sbatch LAUNCHER=mpirun OUT="$folder/saved-mpirun.h5" "${save_variables[@]}" -- \
+  submit save-srun save.sbatch LAUNCHER=srun OUT="$folder/saved-srun.h5" ${shards:+SHARDS="$shards-srun"} -- srun "$PYTHON" "$notes/trainer.py"
+  submit save-mpirun save.sbatch LAUNCHER=mpirun OUT="$folder/saved-mpirun.h5" ${shards:+SHARDS="$shards-mpirun"} -- \
     mpirun -n "$ranks" "$PYTHON" "$notes/trainer.py"
 }
-save_variables=()
 
 : "${passed:=0}" "${failed:=0}"
 # verdict NAME CHECK: CHECK is called with NAME
