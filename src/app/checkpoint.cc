@@ -86,6 +86,13 @@ struct CloseFile {
 };
 using TextFile = std::unique_ptr<std::FILE, CloseFile>;
 
+bool looks_like_hdf5(const std::string& path) {
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  char begin[kSignature.size()];
+  TextFile file(std::fopen(path.c_str(), "rbe"));
+  return file && std::fread(begin, 1, sizeof begin, file.get()) == sizeof begin && kSignature == std::string_view(begin, sizeof begin);
+}
+
 TextFile open_text(const std::string& path, const char* mode) {
   TextFile file(std::fopen(path.c_str(), mode));
   if (!file) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
@@ -117,6 +124,8 @@ void write_pieces(const std::string& path,
   const bool beside = fs::is_regular_file(there) || !fs::exists(there);
   const std::string target = fs::is_regular_file(there) ? fs::canonical(path, none).string() : path;
   const std::string name = beside ? target + ".part" : path;
+  if (fs::is_regular_file(there) && looks_like_hdf5(target))
+    fail(Status::usage, "{}: is an HDF5 file, which no report replaces", printable(path));
   TextFile file = open_text(name, "wbe");
   try {
     auto check = [&](bool well) {

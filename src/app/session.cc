@@ -7,9 +7,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
+#include "backend/hdf5/handle.h"
 #include "backend/host/silent_peers.h"
 #include "backend/mpi/call.h"
 #include "backend/mpi/environment.h"
@@ -30,6 +32,14 @@ std::string silent_hosts() {
   if (silent.empty()) return {};
   return fmt::format("; {} no longer confirm{} what this rank sends: a host or link that is down?", fmt::join(silent, ", "),
                      silent.size() == 1 ? "s" : "");
+}
+
+// As the launcher numbers this process, before MPI does.
+int launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  }
+  return 0;
 }
 
 // Ends this process after a while, whatever its other threads are stuck in.
@@ -53,7 +63,9 @@ void set_deadline(int status) {
   set_deadline(static_cast<int>(status));
   if (!line.empty()) std::fprintf(stderr, "slabload: error: %s\n", line.c_str());
   std::fflush(nullptr);
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
+  int begun = 0;
+  MPI_Initialized(&begun);
+  if (begun != 0) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   _exit(static_cast<int>(status));
 }
 
@@ -61,16 +73,16 @@ void set_deadline(int status) {
 
 Session::Session(double timeout_s) {
   prepare();
+  const int launched = launched_rank();
+  // All ranks stand still together: the first that says so ends the others.
+  Watchdog watchdog(timeout_s + 0.1 * std::min(launched, 20), [launched](const std::string& message, Status status) {
+    end_with(fmt::format("[rank {} {}] {}{}", launched, mpi::host_name(), message + silent_hosts(), kNetworkHint), status);
+  });
+  watchdog.waiting("start (MPI_Init)", nullptr);
   int provided = 0;
   // One thread calls MPI; the only call of the others is MPI_Abort, when nothing else can be saved.
   SLABLOAD_MPI(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   SLABLOAD_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  int rank = 0;
-  SLABLOAD_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
-  // All ranks stand still together: the first that says so ends the others.
-  Watchdog watchdog(timeout_s + 0.1 * std::min(rank, 20), [rank](const std::string& message, Status status) {
-    end_with(fmt::format("[rank {} {}] {}{}", rank, mpi::host_name(), message + silent_hosts(), kNetworkHint), status);
-  });
   watchdog.waiting("start (first messages between the ranks)", nullptr);
   look_around();
 }
@@ -115,7 +127,8 @@ Session::~Session() {
   }
   peers_.reset();
   control_.reset();
-  if (joined_.get() == MPI_COMM_NULL) MPI_Finalize();
+  // main() ends the process otherwise.
+  if (joined_.get() == MPI_COMM_NULL && !hdf5::left_open()) MPI_Finalize();
 }
 
 void Session::end_job(const std::string& message, Status status) noexcept {

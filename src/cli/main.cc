@@ -1,4 +1,6 @@
 // The program: finds the verb, runs it, and turns its outcome into one line and an exit status.
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -7,6 +9,7 @@
 #include <thread>
 
 #include "app/index_child.h"
+#include "backend/hdf5/handle.h"
 #include "base/stop_signal.h"
 #include "cli/help.h"
 #include "cli/options.h"
@@ -105,13 +108,17 @@ int main(int argc, char** argv) {
   slabload::serve_index_child(argc, argv);
   // A file size limit then shows as an error of write(2) that names the file.
   std::signal(SIGXFSZ, SIG_IGN);
+  int status = 0;
   try {
-    return static_cast<int>(slabload::run({argv + 1, argv + argc}));
+    status = static_cast<int>(slabload::run({argv + 1, argv + argc}));
   } catch (const slabload::Error& error) {
     std::fprintf(stderr, "slabload: error: %s\n", error.what());
-    return static_cast<int>(error.status());
+    status = static_cast<int>(error.status());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "slabload: internal error: %s\n", error.what());
-    return static_cast<int>(slabload::Status::internal);
+    status = static_cast<int>(slabload::Status::internal);
   }
+  std::fflush(nullptr);
+  if (slabload::hdf5::left_open()) _exit(status);
+  return status;
 }

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -225,6 +226,33 @@ void check_complete(const VerbSpec& verb, const GivenOptions& given, RunOptions&
   }
 }
 
+// Whether both are names of one file, which need not be there yet. Devices and pipes take more than one.
+bool same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (fs::exists(a, none) && !fs::is_regular_file(a, none)) return false;
+  return fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none) || fs::equivalent(a, b, none);
+}
+
+// A report must replace nothing that the run reads or makes.
+void check_reports(const VerbSpec& verb, const GivenOptions& given, const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> taken;  // what it is, its path
+  if (!options.checkpoint.empty()) taken.emplace_back("the checkpoint", options.checkpoint);
+  for (const char* name : {"from", "out", "against", "table", "layout", "expect", "config"}) {
+    if (auto option = given.find(name); option != given.end()) taken.emplace_back(option->second.what, option->second.values.front());
+  }
+  for (const char* name : {"report", "timeline", "json", "csv", "plot", "svg"}) {
+    auto option = given.find(name);
+    if (option == given.end() || option->second.values.empty() || option->second.values.front().empty()) continue;
+    const std::string& path = option->second.values.front();
+    for (const auto& [what, other] : taken) {
+      if (same_file(path, other))
+        fail(Status::usage, "{}: {} and {} are one file, '{}'", verb.name, option->second.what, what, printable(path));
+    }
+    taken.emplace_back(option->second.what, path);
+  }
+}
+
 const VerbSpec& verb_named(const std::string& name) {
   const VerbSpec* verb = find_verb(name);
   if (verb == nullptr) {
@@ -279,6 +307,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   }
   apply(verb, given, line.options);
   check_complete(verb, given, line.options);
+  check_reports(verb, given, line.options);
   return line;
 }
 

@@ -38,6 +38,7 @@ void check_globs(const TensorIndex& index, const Selection& selection) {
 
 TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   check_globs(index, selection);
+  refuse_skipped(index, selection, "damaged");
   std::size_t before = index.tensors.size();
   std::erase_if(index.tensors, [&](const TensorMeta& t) {
     return (!selection.select.empty() && !matches_any(selection.select, t)) ||
@@ -50,8 +51,9 @@ TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   return index;
 }
 
-void refuse_skipped(const TensorIndex& index, const Selection& selection) {
+void refuse_skipped(const TensorIndex& index, const Selection& selection, std::string_view reason) {
   for (const SkippedObject& object : index.skipped) {
+    if (!object.reason.starts_with(reason)) continue;
     if (!selection.select.empty() && !glob_match_any(selection.select, object.name)) continue;
     if (glob_match_any(selection.exclude, object.name)) continue;
     fail(Status::file, "{}: '{}' cannot be taken as a tensor: {}; --exclude leaves it out", printable(index.path),

@@ -144,6 +144,20 @@ for table in "$TABLES"/*.tsv; do
   echo "largest share over the mean, $(basename "$table" .tsv) on 4, 16, 64 ranks, fsdp2 and hsdp:$shares"
 done
 
+# A report replaces nothing that the run reads or makes.
+cksum model.h5 >whole
+ln model.h5 same.h5
+for given in 'load model.h5 --report model.h5' 'load model.h5 --timeline ./model.h5' 'load model.h5 --report same.h5' \
+  'bench model.h5 --json model.h5' 'save --from model.h5 --out new.h5 --report new.h5' 'load model.h5 --report r.json --timeline r.json'; do
+  # shellcheck disable=SC2086
+  run $given
+  expect_status 2
+  expect_err 'are one file'
+done
+expect_equal "$(cksum model.h5)" "$(cat whole)" "the checkpoint"
+expect_no_file new.h5
+rm same.h5
+
 # bench: every strategy, JSON and CSV
 run_mpi 2 bench model.h5 --repeat 2 --warmup 0 --json bench.json --csv bench.csv --plot bench.svg
 expect_status 0

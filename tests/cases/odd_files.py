@@ -81,6 +81,13 @@ def make(path):
     value[9:11] = 7
     want["fill/holes"] = ("U16", value)
 
+    for number, options in enumerate(({"compression": "gzip"}, {"fletcher32": True}, {"compression": "gzip", "shuffle": True})):
+        some = file.create_dataset(f"fill/some{number}", (41, 10), "<f4", chunks=(8, 7), fillvalue=2.5, **options)
+        value = np.full((41, 10), 2.5, "<f4")
+        for rows in (slice(0, 9), slice(24, 25), slice(40, 41)):
+            some[rows] = value[rows] = random.standard_normal((rows.stop - rows.start, 10)).astype("<f4")
+        want[f"fill/some{number}"] = ("F32", value.view("<u4"))
+
     # Compact: the data in the object's header.
     create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     create.set_layout(h5py.h5d.COMPACT)

@@ -208,6 +208,15 @@ if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", small], cap
             check(os.listdir(small) == ["target.h5"], f"{more}: {os.listdir(small)}")
     finally:
         unmount(small)
+    # No room for the metadata either: HDF5 then cannot close the file, and must not fall over it at the end.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", small], check=True)
+    try:
+        for ranks, more in ((1, []), (2, ["--compress", "gzip"])):
+            run = Run(ranks, ["save", "--from", "new.h5", "--out", "small/target.h5", *more], status=None)
+            check(run.status == 3 and "No space left" in run.err, f"{more}: {run.status} {run.err}")
+            check(not os.listdir(small), f"{more}: {os.listdir(small)}")
+    finally:
+        unmount(small)
     small.rmdir()
     ro = work / "ro"
     ro.mkdir()

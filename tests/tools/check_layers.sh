@@ -23,7 +23,9 @@ BEGIN {
   # The exceptions between siblings. File handles and descriptors (backend/host/file.h) serve every file format.
   may["backend/nccl"] = may["backend/nccl"] " backend/cuda"
   may["backend/hdf5"] = may["backend/hdf5"] " backend/mpi"
+  # A chunk is decoded as bytes, without the library that stored it.
   shared["backend/host/file.h"] = "backend/hdf5 backend/safetensors"
+  shared["backend/host/chunk_filters.h"] = "backend/hdf5"
   may["exec"] = below " backend"
   may["report"] = below " exec"
   may["app"] = below " backend backend/hdf5 backend/safetensors backend/mpi backend/host backend/cuda backend/nccl exec report"

@@ -91,6 +91,7 @@ std::string locate_contiguous(hid_t dataset, hid_t dcpl, hid_t type, std::uint64
   if (allocated == 0) return set_fill(dcpl, type, tensor, where);
   haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) return "damaged: no file offset";
+  if (offset == 0) return "damaged: its data lies over the beginning of the file";
   tensor.storage = StorageKind::contiguous;
   tensor.offset = offset;
   tensor.stored_bytes = tensor.bytes();
@@ -126,6 +127,8 @@ std::string locate_chunked(hid_t dataset, hid_t space, hid_t dcpl, hid_t type, s
   // No filter lets data grow by more than this; what is larger expands to more than a chunk when it is read.
   const std::uint64_t plain = there * chunk_bytes;
   if (tensor.stored_bytes > plain + plain / 64 + there * 1024)
+    return fmt::format("damaged: {} bytes in the file for chunks of {}", tensor.stored_bytes, plain);
+  if (tensor.filters.empty() && tensor.stored_bytes != plain)
     return fmt::format("damaged: {} bytes in the file for chunks of {}", tensor.stored_bytes, plain);
   if (tensor.storage == StorageKind::chunked_holes &&
       tensor.bytes() - std::min(plain, tensor.bytes()) > kMostUnwritten)

@@ -1,6 +1,20 @@
 #include "backend/hdf5/handle.h"
 
+#include <atomic>
+
 namespace slabload::hdf5 {
+
+namespace {
+std::atomic<bool> g_left_open{false};
+}
+
+void note_unclosed() {
+  g_left_open = true;
+}
+
+bool left_open() {
+  return g_left_open;
+}
 
 QuietErrors::QuietErrors() {
   H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
@@ -35,6 +49,7 @@ std::string text(const Where& where) {
 }
 
 void fail_call(const char* call, const Where& where) {
+  if (std::string_view(call) == "H5Fclose") note_unclosed();
   fail(Status::file, "{}: {} failed: {}", text(where), call, innermost_error());
 }
 

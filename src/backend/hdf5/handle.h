@@ -16,6 +16,11 @@
 
 namespace slabload::hdf5 {
 
+// A file that could not be closed (a full disk) is still open to the library, which crashes on it when the process ends in order
+// (1.10.8, from MPI_Finalize). note_unclosed() is for such a failure; left_open() tells whether there was one.
+void note_unclosed();
+bool left_open();
+
 // Owns one id and closes it with the call of its kind. Move-only.
 template <herr_t (*Close)(hid_t)>
 class Handle {
@@ -39,7 +44,7 @@ class Handle {
   // Gives the id up, for a caller that checks the result of closing it.
   hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
   void reset() {
-    if (id_ >= 0) Close(id_);
+    if (id_ >= 0 && Close(id_) < 0) note_unclosed();
     id_ = H5I_INVALID_HID;
   }
 
