@@ -61,9 +61,10 @@ void Watchdog::watch() {
     const std::uint64_t call = call_number();
     const bool inside = current_call() != nullptr && call == std::exchange(last_call, call);
     const char* stuck_in = inside ? current_call() : nullptr;
+    const bool waits = !inside && (waits_.load() || waits_for_others());
     if (const std::optional<Error> wish = stop_wish("")) {
       if (!stop_since) stop_since = Clock::now();
-      if (seconds_from(*stop_since) > kStopGraceS) {
+      if (seconds_from(*stop_since) > (waits ? kStopGraceS * 1.1 + 1 : kStopGraceS)) {
         on_silence_(fmt::format("{}no step has come to its end for {:.0f} s, in phase {}", wish->message(), kStopGraceS,
                                 place(stuck_in)),
                     wish->status());
@@ -77,7 +78,6 @@ void Watchdog::watch() {
       continue;
     }
     const double silent = seconds_from(since);
-    const bool waits = !inside && (waits_.load() || waits_for_others());
     if (silent < (waits ? timeout_s_ * 1.1 + 1 : timeout_s_)) continue;
     on_silence_(fmt::format("no progress for {:.0f} s in phase {}; ending the job (--timeout sets how long to wait)", silent,
                             place(stuck_in)),

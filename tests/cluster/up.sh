@@ -71,13 +71,13 @@ done
 
 # The hosts' own processes, by their numbers out here. The keeper's children made them; another cluster's process may have
 # the same number inside.
-awk -v keeper="$keeper" -v folder="$CLUSTER_DIR" '
-  FNR == 1 { split(FILENAME, part, "/"); file = part[3] }
-  /^PPid:/ { parent[file] = $2 }
-  /^NSpid:/ && NF == 4 { inner[file] = $3 }
+# grep, not awk, reads the files: processes of others come and go meanwhile, and awk ends at a file that is gone.
+{ grep -sHE '^(PPid|NSpid):' /proc/[0-9]*/status || true; } | awk -v keeper="$keeper" -F '[/:[:space:]]+' '
+  $5 == "PPid" { parent[$3] = $6 }
+  $5 == "NSpid" && NF == 8 { inner[$3] = $7 }
   END {
     for (pid in inner) if (parent[parent[pid]] == keeper) print inner[pid], pid
-  }' /proc/[0-9]*/status >"$CLUSTER_DIR/inner" 2>/dev/null || true
+  }' >"$CLUSTER_DIR/inner"
 for name in storage $(seq -f 'n%g' "$hosts"); do
   read -r inner <"$CLUSTER_DIR/$name.inner"
   pid=$(awk -v inner="$inner" '$1 == inner { print $2 }' "$CLUSTER_DIR/inner")

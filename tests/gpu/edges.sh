@@ -131,9 +131,12 @@ expect_equal "$(figure 1 peak_pinned_bytes)" $((3 * 256 * 1024)) "bytes of pinne
 import h5py, numpy as np
 with h5py.File("chunks.h5", "w") as file:
     file.create_dataset("deep", data=np.arange(64 * 16384, dtype=np.float32).reshape(64, 16384), chunks=(16, 8192), compression="gzip")
+with h5py.File("plain.h5", "w") as file:
+    file.create_dataset("deep", data=np.arange(64 * 16384, dtype=np.float32).reshape(64, 16384), chunks=(16, 8192))
 END
+file=chunks.h5
 chunks() {
-  run_mpi 2 load chunks.h5 --device cuda --layout replicate --verify shards "$@"
+  run_mpi 2 load $file --device cuda --layout replicate --verify shards "$@"
 }
 chunks --staging 1MiB
 expect_status 0
@@ -143,14 +146,19 @@ with=$(sed -n 's/.*once; \(--slot-bytes .*\) avoids it$/\1/p' "$OUT")
 chunks $with
 expect_status 0
 ! grep -q WARNING "$OUT" || fail "the note stays with $with"
-rm -f "$WORK"/rank-*.json
+# Of filtered chunks each rank reads its own, also here; plain ones are read together.
 chunks --io collective --staging 1MiB
+expect_status 0
+expect_out 'WARNING: tensor deep has rows of compressed chunks'
+rm -f "$WORK"/rank-*.json
+file=plain.h5
+chunks --io collective --strategy linear --staging 1MiB
 expect_status 2
 expect_err '^slabload: error: tensor deep: a collective read of 1048576 bytes does not fit the 4 slots of 65536 bytes; it does with --slot-bytes 262144 --staging [0-9]+, or read with --io independent$'
 expect_equal "$(figure 1 ncclCommInitRankConfig)" "" "communicators made before the refusal"
 with=$(sed -n 's/.*it does with \(--slot-bytes [0-9]* --staging [0-9]*\),.*/\1/p' "$ERR")
 # shellcheck disable=SC2086
-chunks --io collective $with
+chunks --io collective --strategy linear $with
 expect_status 0
 
 # ---- the way to a file stays within the budget, and the report has all of it

@@ -131,10 +131,13 @@ TEST(CliOptions, TakesTheOptionsOfTheOtherVerbs) {
   o = parse({"inspect", "m.h5", "--json", "--tensors"}).options;
   EXPECT_TRUE(o.json);
   EXPECT_TRUE(o.tensors);
-  o = parse({"plan", "--table", "t.tsv", "--ranks", "16384", "--explain", "w", "--full", "--json"}).options;
+  o = parse({"plan", "--table", "t.tsv", "--ranks", "16384", "--explain", "w", "--json"}).options;
   EXPECT_EQ(o.ranks, 16384u);
   EXPECT_EQ(o.explain, "w");
-  EXPECT_TRUE(o.full);
+  EXPECT_TRUE(parse({"plan", "m.h5", "--full"}).options.full);
+  for (const char* whole : {"--full", "--statistics", "--svg=p.svg"})
+    EXPECT_THAT(thrown_error([&] { parse({"plan", "m.h5", "--explain", "w", whole}); }).message(),
+                HasSubstr("--explain is about one tensor"));
   EXPECT_EQ(o.checkpoint, "");
   o = parse({"verify", "m.h5", "--against", "m.safetensors"}).options;
   EXPECT_EQ(o.against, "m.safetensors");
