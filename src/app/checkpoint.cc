@@ -7,7 +7,9 @@
 #include <memory>
 
 #include "app/same_files.h"
+#include "backend/hdf5/open_file.h"
 #include "backend/hdf5/reader.h"
+#include "backend/host/temporary_file.h"
 #include "backend/safetensors/index.h"
 #include "backend/safetensors/storage.h"
 #include "base/error.h"
@@ -86,13 +88,6 @@ struct CloseFile {
 };
 using TextFile = std::unique_ptr<std::FILE, CloseFile>;
 
-bool looks_like_hdf5(const std::string& path) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-  char begin[kSignature.size()];
-  TextFile file(std::fopen(path.c_str(), "rbe"));
-  return file && std::fread(begin, 1, sizeof begin, file.get()) == sizeof begin && kSignature == std::string_view(begin, sizeof begin);
-}
-
 TextFile open_text(const std::string& path, const char* mode) {
   TextFile file(std::fopen(path.c_str(), mode));
   if (!file) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
@@ -120,26 +115,34 @@ void write_pieces(const std::string& path,
   namespace fs = std::filesystem;
   std::error_code none;
   const fs::file_status there = fs::status(path, none);
-  // A file appears whole or not at all, through a link at its end; a pipe or a device takes what comes.
-  const bool beside = fs::is_regular_file(there) || !fs::exists(there);
-  const std::string target = fs::is_regular_file(there) ? fs::canonical(path, none).string() : path;
-  const std::string name = beside ? target + ".part" : path;
-  if (fs::is_regular_file(there) && looks_like_hdf5(target))
-    fail(Status::usage, "{}: is an HDF5 file, which no report replaces", printable(path));
-  TextFile file = open_text(name, "wbe");
-  try {
-    auto check = [&](bool well) {
+  if (fs::exists(there) && !fs::is_regular_file(there)) {  // a pipe or a device takes what comes
+    TextFile file = open_text(path, "wbe");
+    const auto check = [&](bool well) {
       if (!well) fail(Status::file, "{}: {}", printable(path), errno_text(errno));
     };
-    make([&](std::string_view piece) {
-      check(std::fwrite(piece.data(), 1, piece.size(), file.get()) == piece.size());
-    });
-    check(std::fclose(file.release()) == 0);
-    check(!beside || std::rename(name.c_str(), target.c_str()) == 0);
-  } catch (const Error&) {
-    if (beside) std::remove(name.c_str());
-    throw;
+    make([&](std::string_view piece) { check(std::fwrite(piece.data(), 1, piece.size(), file.get()) == piece.size()); });
+    check(std::fflush(file.get()) == 0);
+    return;
   }
+  // The file at the end of a link is replaced, whole or not at all.
+  const std::string target = fs::exists(there) ? fs::canonical(path, none).string() : path;
+  if (fs::exists(there) && (target.ends_with(".safetensors") || hdf5::is_hdf5(target)))
+    fail(Status::usage, "{}: is a checkpoint, which no report replaces", printable(path));
+  constexpr std::size_t kGathered = 1 << 20;  // of small pieces, before they are written
+  host::TemporaryFile temporary(target);
+  std::string gathered;
+  std::uint64_t at = 0;
+  const auto write = [&] {
+    temporary.file().write_at(at, gathered.data(), gathered.size());
+    at += gathered.size();
+    gathered.clear();
+  };
+  make([&](std::string_view piece) {
+    gathered += piece;
+    if (gathered.size() >= kGathered) write();
+  });
+  write();
+  temporary.publish(target, true);
 }
 
 void write_text(const std::string& path, const std::string& text) {

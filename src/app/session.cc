@@ -119,11 +119,15 @@ void Session::watch_peers(const mpi::Comm& node) {
 }
 
 Session::~Session() {
-  try {
-    // Until all ranks are here each watches its neighbours: MPI_Finalize waits for a rank that is dead.
-    if (joined_.get() == MPI_COMM_NULL) control_->barrier();
-  } catch (const Error&) {
-    // The job is over either way.
+  if (joined_.get() == MPI_COMM_NULL) {
+    try {
+      // Until all ranks are here each watches its neighbours: MPI_Finalize waits for a rank that is dead, or that cannot go there.
+      std::uint64_t left_open = hdf5::left_open() ? 1 : 0;
+      control_->max({&left_open, 1});
+      if (left_open != 0) hdf5::note_unclosed();
+    } catch (const Error&) {
+      // The job is over either way.
+    }
   }
   peers_.reset();
   control_.reset();

@@ -226,15 +226,14 @@ void check_complete(const VerbSpec& verb, const GivenOptions& given, RunOptions&
   }
 }
 
-// Whether both are names of one file, which need not be there yet. Devices and pipes take more than one.
-bool same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
+// Whether both are one name. Every rank asks, so no file is looked at; a device such as /dev/stdout takes more than one report.
+bool same_name(const std::string& a, const std::string& b) {
   std::error_code none;
-  if (fs::exists(a, none) && !fs::is_regular_file(a, none)) return false;
-  return fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none) || fs::equivalent(a, b, none);
+  const auto normal = [&](const std::string& path) { return std::filesystem::absolute(path, none).lexically_normal(); };
+  return normal(a) == normal(b) && normal(a).parent_path() != "/dev";
 }
 
-// A report must replace nothing that the run reads or makes.
+// A report must replace nothing that the run reads or makes. Other names of a checkpoint are refused where it is written.
 void check_reports(const VerbSpec& verb, const GivenOptions& given, const RunOptions& options) {
   std::vector<std::pair<std::string, std::string>> taken;  // what it is, its path
   if (!options.checkpoint.empty()) taken.emplace_back("the checkpoint", options.checkpoint);
@@ -246,7 +245,7 @@ void check_reports(const VerbSpec& verb, const GivenOptions& given, const RunOpt
     if (option == given.end() || option->second.values.empty() || option->second.values.front().empty()) continue;
     const std::string& path = option->second.values.front();
     for (const auto& [what, other] : taken) {
-      if (same_file(path, other))
+      if (same_name(path, other))
         fail(Status::usage, "{}: {} and {} are one file, '{}'", verb.name, option->second.what, what, printable(path));
     }
     taken.emplace_back(option->second.what, path);

@@ -34,11 +34,21 @@ void check_globs(const TensorIndex& index, const Selection& selection) {
   }
 }
 
+// Throws if the selection takes the object in.
+void refuse(const TensorIndex& index, const SkippedObject& object, const Selection& selection) {
+  if (!selection.select.empty() && !glob_match_any(selection.select, object.name)) return;
+  if (glob_match_any(selection.exclude, object.name)) return;
+  fail(Status::file, "{}: '{}' cannot be taken as a tensor: {}; --exclude leaves it out", printable(index.path),
+       printable(object.name), object.reason);
+}
+
 }  // namespace
 
 TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   check_globs(index, selection);
-  refuse_skipped(index, selection, "damaged");
+  for (const SkippedObject& object : index.skipped) {
+    if (object.damaged()) refuse(index, object, selection);
+  }
   std::size_t before = index.tensors.size();
   std::erase_if(index.tensors, [&](const TensorMeta& t) {
     return (!selection.select.empty() && !matches_any(selection.select, t)) ||
@@ -51,14 +61,8 @@ TensorIndex select_tensors(TensorIndex index, const Selection& selection) {
   return index;
 }
 
-void refuse_skipped(const TensorIndex& index, const Selection& selection, std::string_view reason) {
-  for (const SkippedObject& object : index.skipped) {
-    if (!object.reason.starts_with(reason)) continue;
-    if (!selection.select.empty() && !glob_match_any(selection.select, object.name)) continue;
-    if (glob_match_any(selection.exclude, object.name)) continue;
-    fail(Status::file, "{}: '{}' cannot be taken as a tensor: {}; --exclude leaves it out", printable(index.path),
-         printable(object.name), object.reason);
-  }
+void refuse_skipped(const TensorIndex& index, const Selection& selection) {
+  for (const SkippedObject& object : index.skipped) refuse(index, object, selection);
 }
 
 }  // namespace slabload

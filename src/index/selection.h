@@ -18,8 +18,8 @@ struct Selection {
 // something skipped), or if nothing is left; Status::file naming an object that is selected and damaged.
 TensorIndex select_tensors(TensorIndex index, const Selection& selection);
 
-// Throws Status::file naming the first object that the selection takes in and that can't be a tensor, for a reason that begins
-// so: for what must not leave anything out in silence.
-void refuse_skipped(const TensorIndex& index, const Selection& selection, std::string_view reason = {});
+// Throws Status::file naming the first object that the selection takes in and that can't be a tensor: for what must not leave
+// anything out in silence.
+void refuse_skipped(const TensorIndex& index, const Selection& selection);
 
 }  // namespace slabload

@@ -65,7 +65,9 @@ enum class IndexProof : std::uint8_t {
 // Something in the file that can't be a tensor, and why.
 struct SkippedObject {
   std::string name;
-  std::string reason;
+  std::string reason;  // "damaged: ..." of what was a tensor once
+
+  bool damaged() const { return reason.starts_with("damaged"); }
 };
 
 struct TensorIndex {

@@ -67,6 +67,16 @@ echo "rank0-full: peaks $(cat peak.* | awk '{printf "%.1f ", $1*1024/1e6}')MB, t
 expect_out 'baseline'
 rm model.h5
 
+# Of many datasets with large compressed chunks, what decoding takes is taken once, not once for each.
+"$PYTHON" - <<'END' || fail "no file of compressed chunks"
+import h5py, numpy as np
+with h5py.File("model.h5", "w") as file:
+    for i in range(60):
+        file.create_dataset(f"w{i}", data=np.full((1024, 1000), i, "<f4"), chunks=(1024, 1000), compression="gzip", shuffle=True)
+END
+check_bounded "60 compressed tensors" $((60 * 1024 * 1000 * 4)) --layout replicate --strategy every-rank
+rm model.h5
+
 # Too small a budget.
 run_mpi 2 generate --table "$TABLES/qwen2.5-0.5b.tsv" --scale 16 --out model.h5
 expect_status 0

@@ -16,15 +16,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (data[i] % 4 < 3) filters.push_back({static_cast<ChunkFilters::Kind>(data[i] % 4), data[3]});
   }
   const std::size_t bytes = 1 + data[5] + 256 * (data[6] % 16);
-  auto undo = ChunkFilters::of(filters, bytes);
+  const auto undo = ChunkFilters::of(filters, bytes);
   if (!undo) return 0;
   // Blocks of their own: what is read or written beside them is seen, by the sanitizer or by what lies behind.
   std::vector<std::byte> stored(size - kHead), chunk(bytes + kGuard, std::byte{0x5a}), again(bytes);
+  slabload::host::FilterScratch scratch;
   if (!stored.empty()) std::memcpy(stored.data(), data + kHead, stored.size());
-  const std::string reason = undo->undo(stored, data[4], std::span(chunk).first(bytes));
+  const std::string reason = undo->undo(stored, data[4], std::span(chunk).first(bytes), scratch);
   for (std::size_t i = 0; i < kGuard; ++i) must(chunk[bytes + i] == std::byte{0x5a}, "nothing is written behind the chunk");
-  must(undo->undo(stored, data[4], again) == reason, "the same again");
+  must(undo->undo(stored, data[4], again, scratch) == reason, "the same again");
   must(!reason.empty() || std::memcmp(chunk.data(), again.data(), bytes) == 0, "the same bytes again");
-  undo->shrink(0);
   return 0;
 }

@@ -25,6 +25,7 @@ BEGIN {
   may["backend/hdf5"] = may["backend/hdf5"] " backend/mpi"
   # A chunk is decoded as bytes, without the library that stored it.
   shared["backend/host/file.h"] = "backend/hdf5 backend/safetensors"
+  shared["backend/host/temporary_file.h"] = "backend/safetensors"
   shared["backend/host/chunk_filters.h"] = "backend/hdf5"
   may["exec"] = below " backend"
   may["report"] = below " exec"

@@ -11,7 +11,7 @@
 namespace slabload::hdf5 {
 namespace {
 
-constexpr std::size_t kKept = 16 << 20;  // larger buffers are for large chunks, and do not outlive a read
+constexpr std::size_t kKept = 4 << 20;  // a larger buffer is for large chunks, and does not outlive a read
 
 }  // namespace
 
@@ -45,7 +45,7 @@ std::optional<host::ChunkFilters> filters_of(hid_t dataset, const TensorMeta& te
   return ChunkFilters::of(std::move(filters), bytes);
 }
 
-std::string ChunkReader::read(hid_t dataset, const Where& where, const TensorMeta& tensor, host::ChunkFilters& filters,
+std::string ChunkReader::read(hid_t dataset, const Where& where, const TensorMeta& tensor, const host::ChunkFilters& filters,
                               const Box& box, std::byte* out, const std::function<void(const Box&, std::byte*)>& absent) {
   const std::size_t ndim = box.ndim();
   Box chunk{Dims(ndim), tensor.chunk};
@@ -73,7 +73,7 @@ std::string ChunkReader::read(hid_t dataset, const Where& where, const TensorMet
       const std::span<std::byte> stored = stored_.of(bytes);
       std::uint32_t skipped = 0;
       SLABLOAD_HDF5(where, H5Dread_chunk, dataset, H5P_DEFAULT, at.data(), &skipped, stored.data());
-      reason = filters.undo(stored, skipped, plain);
+      reason = filters.undo(stored, skipped, plain, scratch_);
     }
     if (!reason.empty()) {
       reason = fmt::format("chunk {}: {}", chunk.text(), reason);
@@ -87,8 +87,7 @@ std::string ChunkReader::read(hid_t dataset, const Where& where, const TensorMet
       if (!more) chunk.start[d] = first[d];
     }
   }
-  for (host::ScratchBytes* kept : {&stored_, &plain_}) kept->shrink(kKept);
-  filters.shrink(kKept);
+  for (host::ScratchBytes* kept : {&stored_, &plain_, &scratch_.a, &scratch_.b}) kept->shrink(kKept);
   return reason;
 }
 

@@ -79,8 +79,7 @@ void ChunkWriter::close() {
   QuietErrors quiet;
   datasets_.clear();
   together_.reset();
-  Where where{path_};
-  SLABLOAD_HDF5(where, H5Fclose, file_.release());
+  close_file(file_, {path_});
 }
 
 void ChunkWriter::abandon() noexcept {

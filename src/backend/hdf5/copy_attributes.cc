@@ -35,38 +35,40 @@ class Copier {
 
   // Groups with nothing in them, which some frameworks look for by name, and what they carry.
   void copy_empty_groups() {
-    std::vector<std::string> groups;
-    auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
-      if (info->type == H5O_TYPE_GROUP) static_cast<std::vector<std::string>*>(data)->push_back(name);
+    std::vector<std::string> empty;
+    auto visit = [](hid_t file, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+      H5G_info_t group{};
+      if (info->type != H5O_TYPE_GROUP || H5Gget_info_by_name(file, name, &group, H5P_DEFAULT) < 0 || group.nlinks != 0) return 0;
+      const std::string_view text = name;
+      const bool ours = text == kGroup || text.starts_with(std::string(kGroup) + "/");
+      if (text != "." && !ours) static_cast<std::vector<std::string>*>(data)->push_back("/" + std::string(text));
       return 0;
     };
     Where where{source_};
-    SLABLOAD_HDF5(where, H5Ovisit2, file_.get(), H5_INDEX_NAME, H5_ITER_NATIVE, visit, &groups, H5O_INFO_BASIC);
+    SLABLOAD_HDF5(where, H5Ovisit2, file_.get(), H5_INDEX_NAME, H5_ITER_NATIVE, visit, &empty, H5O_INFO_BASIC);
     PropertyHandle parents(SLABLOAD_HDF5(where, H5Pcreate, H5P_LINK_CREATE));
     SLABLOAD_HDF5(where, H5Pset_create_intermediate_group, parents.get(), 1);
-    for (const std::string& name : groups) {
-      const std::string path = "/" + name;
-      H5G_info_t info{};
-      if (name == "." || name == kGroup || name.starts_with(std::string(kGroup) + "/") || H5Gget_info_by_name(file_.get(), name.c_str(), &info, H5P_DEFAULT) < 0 ||
-          info.nlinks != 0)
-        continue;
+    for (const std::string& path : empty) {
       // Fails where a tensor has the name now; then there is nothing to carry over.
       GroupHandle made(H5Gcreate2(target_, path.c_str(), parents.get(), H5P_DEFAULT, H5P_DEFAULT));
       if (!made) continue;
-      for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
-        copy_group(path.substr(0, slash));
+      copy_groups_above(path);
       copy_group(path);
     }
   }
 
-  // A group above a tensor.
-  void copy_group(const std::string& path) {
-    if (copied_.insert(path).second) copy(path, path);
+  void copy_groups_above(const std::string& path) {
+    for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+      copy_group(path.substr(0, slash));
   }
 
   std::vector<std::string> notes() { return std::move(notes_); }
 
  private:
+  void copy_group(const std::string& path) {
+    if (copied_.insert(path).second) copy(path, path);
+  }
+
   std::vector<std::string> names_of(hid_t object, const std::string& path) const {
     std::vector<std::string> names;
     auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
@@ -123,8 +125,7 @@ std::vector<std::string> copy_attributes(const TensorIndex& source, const Tensor
   for (std::size_t i = 0; i < source.tensors.size(); ++i) {
     const std::string& from = source.tensors[i].path;
     copier.copy(from, made.tensors.at(i).path);
-    for (std::size_t slash = from.find('/', 1); slash != std::string::npos; slash = from.find('/', slash + 1))
-      copier.copy_group(from.substr(0, slash));
+    copier.copy_groups_above(from);
   }
   copier.copy_empty_groups();
   return copier.notes();

@@ -20,11 +20,6 @@ namespace {
 constexpr hsize_t kAlignThreshold = 64 * kKiB;
 constexpr hsize_t kAlignment = 4 * kKiB;
 
-// Closing writes what is left, so its result counts.
-void close_file(FileHandle& file, const Where& where) {
-  SLABLOAD_HDF5(where, H5Fclose, file.release());
-}
-
 class Creator {
  public:
   Creator(const std::string& path, const CreateOptions& options) : where_{path}, options_(options) {

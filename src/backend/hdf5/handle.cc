@@ -49,8 +49,13 @@ std::string text(const Where& where) {
 }
 
 void fail_call(const char* call, const Where& where) {
-  if (std::string_view(call) == "H5Fclose") note_unclosed();
   fail(Status::file, "{}: {} failed: {}", text(where), call, innermost_error());
+}
+
+void close_file(FileHandle& file, const Where& where) {
+  if (H5Fclose(file.release()) >= 0) return;
+  note_unclosed();
+  fail_call("H5Fclose", where);
 }
 
 }  // namespace slabload::hdf5

@@ -16,8 +16,8 @@
 
 namespace slabload::hdf5 {
 
-// A file that could not be closed (a full disk) is still open to the library, which crashes on it when the process ends in order
-// (1.10.8, from MPI_Finalize). note_unclosed() is for such a failure; left_open() tells whether there was one.
+// What could not be closed (a full disk) is still open to the library, which crashes on it when the process ends in order
+// (1.10.8, from MPI_Finalize). note_unclosed() is for such a failure; left_open() tells whether there was one in this process.
 void note_unclosed();
 bool left_open();
 
@@ -98,6 +98,10 @@ Result check(Result result, const char* call, const Where& where) {
   if (static_cast<long long>(result) < 0) fail_call(call, where);
   return result;
 }
+
+// Closes a file that was written to: what is left is written now, so the result counts. Throws Status::file; the handle is empty
+// either way. Collective for a file that was opened so.
+void close_file(FileHandle& file, const Where& where);
 
 }  // namespace slabload::hdf5
 

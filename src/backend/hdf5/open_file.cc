@@ -33,6 +33,11 @@ CheckpointFile stat_file(const std::string& path) {
   return out;
 }
 
+bool is_hdf5(const std::string& path) {
+  QuietErrors quiet;
+  return H5Fis_hdf5(path.c_str()) > 0;
+}
+
 void check_same(const CheckpointFile& then) {
   CheckpointFile now = host::fresh_state(then.mtime_ns, [&] { return stat_file(then.path); });
   std::string name = printable(then.path);

@@ -12,6 +12,9 @@ namespace slabload::hdf5 {
 // saying which it is: no such file, no permission, not HDF5, cut short, held by a writer, left open by one.
 FileHandle open_serial(const std::string& path);
 
+// Whether a file of that name is there and begins as HDF5 files do.
+bool is_hdf5(const std::string& path);
+
 // Throws Status::file with HDF5's latest reason for not opening `path`, in our words where we know the case.
 [[noreturn]] void fail_open(const std::string& path);
 

@@ -111,7 +111,7 @@ Hdf5Storage::OpenFile& Hdf5Storage::file_for(const TensorMeta& tensor) {
   return serial_;
 }
 
-Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tensor) {
+const Hdf5Storage::OpenDataset& Hdf5Storage::dataset_for(const TensorMeta& tensor) {
   OpenFile& file = file_for(tensor);
   if (auto found = file.datasets.find(tensor.path); found != file.datasets.end()) return found->second;
   if (file.datasets.size() >= kMostOpen) file.datasets.clear();
@@ -266,7 +266,7 @@ void Hdf5Storage::transfer(const TensorMeta& tensor, const Box* box, void* out, 
 }
 
 void Hdf5Storage::read_filtered(const TensorMeta& tensor, const Box& box, std::byte* out) {
-  OpenDataset& open = dataset_for(tensor);
+  const OpenDataset& open = dataset_for(tensor);
   if (!open.filters) {
     transfer(tensor, &box, out, H5P_DEFAULT);
     return;

@@ -68,7 +68,7 @@ class Hdf5Storage final : public Storage {
   void open_mpio(MPI_Comm comm, const Hints& hints);
   bool uses_mpio(const TensorMeta& tensor) const;
   OpenFile& file_for(const TensorMeta& tensor);
-  OpenDataset& dataset_for(const TensorMeta& tensor);
+  const OpenDataset& dataset_for(const TensorMeta& tensor);
   void read_filtered(const TensorMeta& tensor, const Box& box, std::byte* out);
   void transfer(const TensorMeta& tensor, const Box* box, void* out, hid_t dxpl);
   void read_direct(const TensorMeta& tensor, const Box& box, void* out);

@@ -4,6 +4,7 @@
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/narrow.h"
 
@@ -116,7 +117,8 @@ std::optional<ChunkFilters> ChunkFilters::of(std::vector<Filter> filters, std::u
   return ChunkFilters(std::move(filters), chunk_bytes);
 }
 
-std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> chunk) {
+std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> chunk,
+                               FilterScratch& scratch) const {
   // The bytes before each filter was applied, which after a deflate nobody knows.
   std::vector<std::optional<std::size_t>> before;
   std::optional<std::size_t> size = chunk.size();
@@ -127,7 +129,7 @@ std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t 
     if (filters_[i].kind == Kind::deflate) size.reset();
   }
   std::span<const std::byte> now = stored;
-  int scratch = 0;
+  ScratchBytes* work[] = {&scratch.a, &scratch.b};  // the first is the one to write to
   for (std::size_t i = filters_.size(); i-- > 0;) {
     if (skipped >> i & 1) continue;
     if (filters_[i].kind == Kind::fletcher32) {
@@ -142,7 +144,8 @@ std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t 
       return fmt::format("shuffle: {} bytes where {} belong", now.size(), bytes);
     bool last = bytes == chunk.size();  // nothing writes after this
     for (std::size_t j = 0; j < i; ++j) last &= (skipped >> j & 1) != 0 || filters_[j].kind == Kind::fletcher32;
-    std::span<std::byte> to = last ? chunk : scratch_[scratch ^= 1].of(bytes);
+    std::span<std::byte> to = last ? chunk : work[0]->of(bytes);
+    std::swap(work[0], work[1]);
     if (filters_[i].kind == Kind::shuffle) {
       unshuffle(now, filters_[i].element, to);
     } else if (std::string reason = inflate(now, to); !reason.empty()) {
@@ -153,10 +156,6 @@ std::string ChunkFilters::undo(std::span<const std::byte> stored, std::uint32_t 
   if (now.size() != chunk.size()) return fmt::format("{} bytes where a chunk has {}", now.size(), chunk.size());
   if (now.data() != chunk.data()) std::copy(now.begin(), now.end(), chunk.begin());
   return {};
-}
-
-void ChunkFilters::shrink(std::size_t bytes) {
-  for (ScratchBytes& scratch : scratch_) scratch.shrink(bytes);
 }
 
 }  // namespace slabload::host

@@ -11,7 +11,7 @@
 
 namespace slabload::host {
 
-// What decoding works in; grows as needed and is used again.
+// Memory that is used again and again; grows as needed.
 class ScratchBytes {
  public:
   // `bytes` of it, uninitialised; what it held before is gone if it has to grow.
@@ -22,6 +22,11 @@ class ScratchBytes {
  private:
   std::unique_ptr<std::byte[]> data_;
   std::size_t size_ = 0;
+};
+
+// What undoing filters works in: what one leaves and the next takes. One is enough for any number of ChunkFilters.
+struct FilterScratch {
+  ScratchBytes a, b;
 };
 
 // The library's own pipeline inflates until the compressed stream ends, whatever the chunk should hold. This one writes no byte
@@ -45,10 +50,8 @@ class ChunkFilters {
 
   // Undoes the filters of one chunk but those whose bit is set in `skipped` (H5Dread_chunk's filter mask) into `chunk`, of
   // chunk_bytes(). Returns the reason if the stored bytes are not such a chunk; `chunk` then holds nothing of use.
-  std::string undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> chunk);
-
-  // Frees scratch memory beyond `bytes`.
-  void shrink(std::size_t bytes);
+  std::string undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> chunk,
+                   FilterScratch& scratch) const;
 
  private:
   ChunkFilters(std::vector<Filter> filters, std::uint64_t chunk_bytes)
@@ -56,7 +59,6 @@ class ChunkFilters {
 
   std::vector<Filter> filters_;
   std::uint64_t chunk_bytes_;
-  ScratchBytes scratch_[2];
 };
 
 }  // namespace slabload::host

@@ -2,57 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 
-#include "backend/host/file.h"
+#include "backend/host/temporary_file.h"
 #include "backend/safetensors/header_text.h"
 #include "base/error.h"
 
 namespace slabload {
-namespace {
-
-constexpr int kTemporaryNames = 100;
-
-// A new file beside its target, removed unless it was published.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target) {
-    std::filesystem::path path(target);
-    for (int i = 0;; ++i) {
-      auto name = fmt::format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), i);
-      path_ = path.parent_path() / name;
-      struct stat s;
-      bool taken = ::lstat(path_.c_str(), &s) == 0;
-      if (taken && i + 1 < kTemporaryNames) continue;  // what a killed run with our process number left
-      file_ = host::File::create_new(path_);
-      return;
-    }
-  }
-  ~TemporaryFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  host::File& file() { return file_; }
-  void publish(const std::string& target, bool replace) {
-    file_.sync();
-    file_.close();
-    host::publish(path_, target, replace);
-    path_.clear();
-  }
-
- private:
-  std::string path_;
-  host::File file_;
-};
-
-}  // namespace
-
 void write_shard_file(const std::string& path, const std::vector<ShardTensor>& tensors,
                       const std::map<std::string, std::string>& metadata, bool replace, const ShardView& view,
                       std::uint64_t piece) {
@@ -66,7 +24,7 @@ void write_shard_file(const std::string& path, const std::vector<ShardTensor>& t
   for (std::size_t i : order) entries.push_back(given[i]);
   const std::string header = safetensors::header_text(entries, metadata, path);
 
-  TemporaryFile temporary(path);
+  host::TemporaryFile temporary(path);
   std::uint64_t at = 0;
   auto write = [&](const void* data, std::uint64_t size) {
     temporary.file().write_at(at, data, size);
