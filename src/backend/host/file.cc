@@ -74,10 +74,11 @@ File File::open_write(const std::string& path) {
   return file;
 }
 
-File File::create_new(const std::string& path) {
+File File::create_new(const std::string& path, const std::string& called) {
   int fd = open_retrying(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd < 0) fail_errno(path, "create", errno);
-  return File(path, fd);
+  const std::string& name = called.empty() ? path : called;
+  if (fd < 0) fail_errno(name, "create", errno);
+  return File(name, fd);
 }
 
 void File::reset() noexcept {

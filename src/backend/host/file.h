@@ -41,8 +41,8 @@ class File {
   // Opens a regular file for reading; anything else (folder, pipe, device) is refused.
   static File open_read(const std::string& path);
   // Creates a new file for writing with the user's umask. The name must not exist, not even as a symbolic
-  // link.
-  static File create_new(const std::string& path);
+  // link. Errors say `called`, if given, in the path's place.
+  static File create_new(const std::string& path, const std::string& called = {});
   // Opens an existing regular file for writing, never through a symbolic link.
   static File open_write(const std::string& path);
   ~File() { reset(); }

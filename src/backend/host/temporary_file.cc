@@ -20,7 +20,7 @@ TemporaryFile::TemporaryFile(const std::string& target) {
     struct stat s;
     const bool taken = ::lstat(path_.c_str(), &s) == 0;
     if (taken && i + 1 < kMostNames) continue;  // what a killed run with our process number left
-    file_ = File::create_new(path_);
+    file_ = File::create_new(path_, target);
     return;
   }
 }

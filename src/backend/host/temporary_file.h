@@ -10,7 +10,8 @@ namespace slabload::host {
 // Neither copied nor moved. Removed with the object unless it was published.
 class TemporaryFile {
  public:
-  // Creates `.NAME.PID-N.tmp` in the target's folder, exclusively and with the user's umask. Throws Status::file.
+  // Creates `.NAME.PID-N.tmp` in the target's folder, exclusively and with the user's umask. Throws Status::file, by the
+  // target's name.
   explicit TemporaryFile(const std::string& target);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
