@@ -239,7 +239,7 @@ expect_equal "$(ls -A full)" "" "what is left in the full folder"
 if [ $limit = unlimited ]; then
   dd if=/dev/zero of=full/rest bs=1k count=300 2>/dev/null || true  # until it is full
   run load good.h5 --report full/report.json
-  ends_with 3 "full/\.report.json.*: .*$words"
+  ends_with 3 "full/report.json.*: .*$words"
   rm full/rest
   expect_equal "$(ls -A full)" "" "what is left in the full folder"
 fi
