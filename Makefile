@@ -105,7 +105,23 @@ gtest_libs := -lgmock -lgtest
 # ---- sources ------------------------------------------------------------------------------------
 
 objects = $(patsubst %.cc,$(O)/%.o,$(sort $(1)))
-in = $(call objects,$(foreach folder,$(1),$(wildcard $(folder)/*.cc)))
+each_in = $(call objects,$(wildcard $(1)/*.cc))
+in = $(foreach folder,$(1),$(if $(UNITY),$(call united_in,$(folder)),$(call each_in,$(folder))))
+
+# With UNITY, up to so many sources of a folder are compiled as one, so that what they include is read once. For CI, which
+# compiles everything each time; a build of each source by itself sees what one forgets to include.
+UNITY ?= $(if $(CI),16)
+# Linked without the rest of their folder, or compiled in a way of their own.
+args_src := $(addprefix src/,app/watchdog.cc app/peer_watch.cc app/option_table.cc cli/help.cc cli/options.cc cli/near_names.cc cli/verb_table.cc)
+version_src := $(shell grep -lsE 'kVersion|SLABLOAD_VERSION' src/*/*.cc src/backend/*/*.cc)
+apart := $(args_src) $(wildcard src/capi/*.cc) src/app/hardware.cc src/backend/nccl/schedule.cc tests/mpi/main.cc
+united_in = $(call objects,$(filter $(apart),$(wildcard $(1)/*.cc))) \
+  $(call unite,$(O)/unity/$(1),$(filter-out $(apart),$(sort $(wildcard $(1)/*.cc))))
+# unite START,SOURCES: the objects START.1.o, START.2.o, ...; what they are made from is in sources.START.1, ...
+unite = $(if $(2),$(eval sources.$(1).$(words x $(3)) := $(wordlist 1,$(UNITY),$(2)))$(1).$(words x $(3)).o \
+  $(call unite,$(1),$(filter-out $(wordlist 1,$(UNITY),$(2)),$(2)),x $(3)))
+sources_of = $(sources.$(1:.o=))
+write_united = $(Q)mkdir -p $(@D) && printf '\#include "%s"\n' $(call sources_of,$@) >$(@:.o=.cc)
 
 pure_obj := $(call in,$(addprefix src/,base tensor index layout plan))
 # How NCCL's calls are cut into groups needs no CUDA to be worked out and tested.
@@ -116,12 +132,12 @@ gpu_obj  := $(if $(filter 1,$(cuda)),$(filter-out $(schedule_obj),$(call in,src/
 mpi_obj  := $(call in,$(addprefix src/,backend backend/hdf5 backend/mpi app capi)) $(gpu_obj)
 cli_obj  := $(call in,src/cli)
 # The parser needs no MPI, so its tests are unit tests.
-args_obj := $(call objects,src/app/watchdog.cc src/app/peer_watch.cc src/app/option_table.cc src/cli/help.cc src/cli/options.cc src/cli/near_names.cc src/cli/verb_table.cc)
+args_obj := $(call objects,$(args_src))
 unit_obj := $(call in,tests/unit)
 fake_obj := $(call in,tests/fakes)
 mpit_obj := $(call in,tests/mpi)
 gput_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu))
-gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call in,tests/gpu/tools))
+gpu_tool_obj := $(if $(filter 1,$(cuda)),$(call each_in,tests/gpu/tools))
 gpu_tools := $(patsubst $(O)/tests/gpu/tools/%.o,$(B)/gpu_tools/%,$(gpu_tool_obj))
 tool_obj := $(call in,tests/tools)
 program_obj := $(call in,tests/programs)
@@ -141,6 +157,7 @@ plain_obj := $(pure_obj) $(host_obj) $(unit_obj) $(fake_obj) $(bench_obj)
 heavy_obj := $(mpi_obj) $(cli_obj) $(mpit_obj) $(gput_obj) $(gpu_tool_obj) $(tool_obj) $(program_obj)
 test_obj  := $(unit_obj) $(fake_obj) $(mpit_obj) $(gput_obj) $(tool_obj) $(program_obj)
 all_obj   := $(plain_obj) $(heavy_obj) $(c_obj)
+united_obj := $(filter $(O)/unity/%,$(all_obj))
 
 # ---- rules --------------------------------------------------------------------------------------
 
@@ -232,24 +249,15 @@ $(pch).gch: private CXXFLAGS = -O0 $(debug)
 endif
 endif
 
-often_included := fmt/format.h algorithm array atomic chrono cstdint cstring functional map memory mutex optional set span string \
-  string_view tuple unordered_map utility variant vector
-# The same for the program, where CI has little time. Nowhere else: a build without it sees what a file forgets to include.
-ifeq ($(gcc)$(if $(CI),-ci),yes-ci)
-src_pch := $(O)/pch/src.h
-$(src_pch).gch: $(O)/flags
-	$(call say,Compiling,src.h)
-	@mkdir -p $(@D)
-	@printf '#include <%s>\n' $(often_included) >$(src_pch)
-	$(Q)$(CXX) $(common) $(CXXFLAGS) $(CPPFLAGS) -x c++-header -o $@ $(src_pch)
-$(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): $(src_pch).gch
-$(pure_obj) $(host_obj) $(mpi_obj) $(cli_obj): private before = -include $(src_pch)
-endif
-
-$(filter-out $(c_obj),$(all_obj)): $(O)/%.o: %.cc $(O)/flags
+compile = $(Q)$(CXX) $(common) $(CXXFLAGS) $(before) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@
+$(filter-out $(c_obj) $(united_obj),$(all_obj)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(common) $(CXXFLAGS) $(before) $(flags) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(compile) $<
+$(united_obj): $(O)/flags $(O)/members
+	$(call say,Compiling,$(words $(call sources_of,$@)) sources)
+	$(write_united)
+	$(compile) -iquote . $(@:.o=.cc)
 
 # A user's C: no header of ours but the public one's folder and the tests', and no language but C11.
 $(c_obj): $(O)/%.o: %.c $(O)/flags
@@ -277,6 +285,10 @@ fuzz_src := $(wildcard $(addsuffix /*.cc,$(addprefix src/,base tensor index layo
   $(addprefix src/,backend/safetensors/header.cc backend/safetensors/header_text.cc backend/safetensors/strict_json.cc \
   backend/host/file.cc backend/host/chunk_filters.cc report/explain.cc report/json_text.cc report/seconds_text.cc \
   report/tensor_moves.cc app/option_table.cc cli/near_names.cc cli/options.cc cli/verb_table.cc) tests/fakes/plan_runner.cc
+often_included := fmt/format.h algorithm array atomic chrono cstdint cstring functional map memory mutex optional set span string \
+  string_view tuple unordered_map utility variant vector
+fuzz_united := $(if $(UNITY),$(call unite,$(F)/unity/part,$(fuzz_src)))
+fuzz_lib_obj := $(or $(fuzz_united),$(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src)))
 fuzz_obj := $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src) $(wildcard tests/fuzz/*.cc))
 fuzz_programs := $(addprefix $(F)/,$(or $(TARGET),$(fuzz_targets)))
 $(F)/often.pch: Makefile
@@ -288,14 +300,18 @@ $(fuzz_obj): $(F)/obj/%.o: %.cc $(F)/often.pch
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CXX) $(fuzz_flags) -include-pch $(F)/often.pch -MMD -MP -c -o $@ $<
-$(F)/libslabload.a: $(patsubst %.cc,$(F)/obj/%.o,$(fuzz_src))
+$(fuzz_united): $(F)/often.pch $(fuzz_src)
+	$(call say,Compiling,$(words $(call sources_of,$@)) sources)
+	$(write_united)
+	$(Q)$(FUZZ_CXX) $(fuzz_flags) -include-pch $(F)/often.pch -iquote . -MMD -MP -c -o $@ $(@:.o=.cc)
+$(F)/libslabload.a: $(fuzz_lib_obj)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 $(F)/seeds $(addprefix $(F)/,$(fuzz_targets)): $(F)/%: $(F)/obj/tests/fuzz/%.o $(F)/libslabload.a
 	$(call say,Linking,$(@F))
 	$(Q)$(FUZZ_CXX) -pthread -fsanitize=$(if $(filter seeds,$*),,fuzzer$(comma))address,undefined -o $@ $^ \
 	  -lboost_program_options $(base_libs)
--include $(fuzz_obj:.o=.d)
+-include $(fuzz_obj:.o=.d) $(fuzz_united:.o=.d)
 
 # Doubles of CUDA and NCCL, and the small programs that put them to the test.
 double_flags := -std=c++20 -O1 -g1 -Wall -Wextra $(gcc_quiet) $(if $(filter 1,$(WERROR)),-Werror) -fPIC -Isrc -Itests $(cuda_flags)
@@ -303,10 +319,15 @@ fake_cudart := $(B)/fakes/libcudart.so.13
 fake_nccl   := $(B)/fakes/libnccl.so.2
 fake_cudart_obj := $(call in,tests/fakes/cuda)
 fake_nccl_obj   := $(call in,tests/fakes/nccl)
-$(fake_cudart_obj) $(fake_nccl_obj): $(O)/%.o: %.cc $(O)/flags
+fake_obj_all := $(fake_cudart_obj) $(fake_nccl_obj)
+$(filter-out $(O)/unity/%,$(fake_obj_all)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(double_flags) -MMD -MP -c -o $@ $<
+$(filter $(O)/unity/%,$(fake_obj_all)): $(O)/flags $(O)/members
+	$(call say,Compiling,$(words $(call sources_of,$@)) sources)
+	$(write_united)
+	$(Q)$(CXX) $(double_flags) -iquote . -MMD -MP -c -o $@ $(@:.o=.cc)
 $(fake_cudart): $(fake_cudart_obj) tests/fakes/cuda/libcudart.map
 	$(call say,Linking,$(@F))
 	@mkdir -p $(@D)
@@ -315,7 +336,7 @@ $(fake_nccl): $(fake_nccl_obj) tests/fakes/nccl/libnccl.map
 	$(call say,Linking,$(@F))
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -shared -Wl,-soname,$(@F) -Wl,--version-script,tests/fakes/nccl/libnccl.map -o $@ $(fake_nccl_obj)
--include $(fake_cudart_obj:.o=.d) $(fake_nccl_obj:.o=.d)
+-include $(fake_obj_all:.o=.d)
 double_programs := $(foreach p,$(wildcard tests/doubles/*/*.cc),$(B)/doubles/$(basename $(notdir $(p))))
 vpath %.cc $(sort $(dir $(wildcard tests/doubles/*/*.cc)))
 $(double_programs): $(B)/doubles/%: %.cc $(O)/flags
@@ -341,7 +362,7 @@ $(O)/flags: force | $(refuse)/mpi.h
 
 # A removed source file must leave the archives too.
 $(O)/members: force
-	$(call setting,$(all_obj))
+	$(call setting,$(all_obj) $(foreach o,$(united_obj) $(filter $(O)/unity/%,$(fake_obj_all)),$(call sources_of,$(o))))
 
 $(refuse)/mpi.h:
 	@mkdir -p $(@D)
@@ -351,8 +372,7 @@ $(refuse)/mpi.h:
 # Only what names the version is compiled again when the commit changes.
 git_commit := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 version_text := $(VERSION)$(if $(git_commit),+$(git_commit))
-version_src := $(shell grep -lsE 'kVersion|SLABLOAD_VERSION' src/*/*.cc src/backend/*/*.cc)
-version_obj := $(call objects,$(version_src))
+version_obj := $(filter $(call objects,$(version_src)) $(O)/unity/src/%,$(all_obj))
 $(O)/version: force
 	$(call setting,$(version_text))
 $(version_obj): $(O)/version

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of a built tree: run.sh [GROUP...], the groups being layers unit mpi cases gpu slurm cluster fuzz (default:
-# all but fuzz, and without cluster where CI is set).
+# all but fuzz, and fuzz too where CI is set).
 #   BUILD=build/release   which build     K=GLOB   only tests whose name matches (GoogleTest's filter for unit and mpi)
 #   RANKS="1 2 3 4 7"     rank counts     SAN=...  how it was built
 # The last line is "N passed, M failed".
@@ -10,9 +10,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export BUILD=${BUILD:-build/release} MPIRUN=${MPIRUN:-mpirun} SAN=${SAN:-}
 K=${K:-}
 ranks=${RANKS:-1 2 3 4 7}
-# A machine of CI has 20 minutes and 2 cores: the hosts and the fuzzing have targets of their own.
-all="layers unit mpi cases gpu slurm"
-[ -n "${CI:-}" ] || all+=" cluster"
+all="layers unit mpi cases gpu slurm cluster"
+[ -z "${CI:-}" ] || all+=" fuzz"
 groups=${*:-$all}
 source tests/tools/env.sh
 
@@ -26,7 +25,14 @@ if [ -n "$SAN" ]; then
 fi
 
 logs=$(mktemp -d "${TMPDIR:-/tmp}/slabload-tests.XXXXXX")
-trap 'rm -rf "$logs"' EXIT
+begun=()
+end() {
+  # Only those whose own shell is still there: a number may be another's by now.
+  for pid in "${begun[@]}"; do [ "$(ps -o ppid= -p "$pid" | tr -d ' ')" != $$ ] || pkill -P "$pid"; done
+  rm -rf "$logs"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
 passed=0 failed=0 failures=()
 
 # tally NAME PASSED FAILED SECONDS
@@ -70,17 +76,33 @@ read_gtest() {
 }
 read_summary() { awk '/^[0-9]+ passed, [0-9]+ failed/ {p=$1; f=$3} END {print p+0, f+0}' "$1"; }
 
-# The tests of several hosts, in the background.
-start_cluster() {
-  [ ! -e "$logs/cluster.begun" ] && [ -z "$K$SAN" ] || return 0
-  [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null || return 0
-  touch "$logs/cluster.begun"
+# What mostly waits, or may take what the others leave, runs beside other groups.
+# begin NAME COMMAND...: starts it in the background, once.
+begin() {
+  local name=$1
+  shift
+  [ ! -e "$logs/$name.begun" ] || return 0
+  touch "$logs/$name.begun"
   (
     status=0
-    timeout -k 10 600 bash tests/cluster/test.sh >"$logs/cluster.out" 2>&1 </dev/null || status=$?
-    echo $status >"$logs/cluster.status"
+    timeout -k 10 1200 "$@" >"$logs/$name.out" 2>&1 </dev/null || status=$?
+    echo $status >"$logs/$name.status"
   ) &
+  begun+=($!)
+  disown  # no `wait` of a group is for it
 }
+# finish NAME: waits for what was begun, and counts its tests.
+finish() {
+  counted "$1" 1200 read_summary bash -c 'while [ ! -e "$1.status" ]; do sleep 1; done; cat "$1.out"
+    exit "$(cat "$1.status")"' - "$logs/$1"
+}
+hosts_possible() {
+  [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null
+}
+begin_cluster() { ! hosts_possible || begin cluster timeout -k 10 600 bash tests/cluster/test.sh; }
+fuzz_possible() { tests/tools/deps.sh fuzz >/dev/null 2>&1; }
+begin_fuzz() { ! fuzz_possible || begin fuzz nice -n 19 env JOBS=8 "${MAKE:-make}" --no-print-directory fuzz; }
+beside() { [ -z "$K$SAN" ] && [[ " $groups " == *" $1 "* ]]; }
 
 filter=()
 [ -z "$K" ] || filter=(--gtest_filter="$K")
@@ -111,12 +133,13 @@ for group in $groups; do
       done
       tally unit $p $f $((SECONDS - start)) ;;
     mpi)
+      ! beside fuzz || begin_fuzz
       for n in $ranks; do
         # $MPIRUN may hold options.
         counted "mpi on $n ranks" 600 read_summary $MPIRUN -n "$n" "$BUILD/mpi_tests" "${filter[@]}"
       done ;;
     cases)
-      # Three at a time: most of a case is waiting for ranks to start and end.
+      # Two at a time: much of a case is waiting for ranks to start and end.
       names=()
       for case in tests/cases/*.sh tests/cases/*.py; do
         name=$(basename "$case")
@@ -145,8 +168,8 @@ for group in $groups; do
         fi
       done ;;
     gpu)
-      # The cluster mostly waits for links that are cut, so it runs beside this group.
-      [[ " $groups " != *" cluster "* ]] || start_cluster
+      # The cluster mostly waits for links that are cut.
+      ! beside cluster || begin_cluster
       # On doubles of CUDA and NCCL, in each way that they run streams.
       if [ "${CUDA:-0}" != 1 ]; then
         echo "gpu: left out, it needs the CUDA toolkit and NCCL to build with"
@@ -182,8 +205,9 @@ for group in $groups; do
       fi ;;
     fuzz)
       [ -z "$K$SAN" ] || continue
-      if tests/tools/deps.sh fuzz >/dev/null 2>&1; then
-        counted fuzz 1200 read_summary env JOBS=8 "${MAKE:-make}" --no-print-directory fuzz
+      if fuzz_possible; then
+        begin_fuzz
+        finish fuzz
         grep -E '^(ok  |FAIL) fuzz ' "$logs/out"
       else
         echo "fuzz: left out, it needs clang with libFuzzer"
@@ -191,14 +215,9 @@ for group in $groups; do
     cluster)
       # A name that is meant for another group would bring up a cluster for nothing.
       [ -z "$K" ] || [ "$groups" = cluster ] || continue
-      if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null; then
-        if [ -n "$K$SAN" ]; then
-          counted cluster 600 read_summary bash tests/cluster/test.sh
-          continue
-        fi
-        start_cluster
-        counted cluster 600 read_summary bash -c 'while [ ! -e "$1.status" ]; do sleep 1; done; cat "$1.out"
-          exit "$(cat "$1.status")"' - "$logs/cluster"
+      if hosts_possible; then
+        begin_cluster
+        finish cluster
       else
         echo "cluster: left out, it needs root, /dev/fuse, glusterd, ip and tc"
       fi ;;

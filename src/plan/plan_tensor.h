@@ -8,6 +8,11 @@
 
 namespace slabload {
 
+// Where ranks share out bytes they are cut at multiples of this, or at rows below it.
+constexpr std::uint64_t kCutBytes = 16 << 10;
+// What an owner reads of a relay's window, if no more is asked for.
+constexpr std::uint64_t kStretchBytes = 8 << 20;
+
 // How a tensor comes from the file to its owners. A cell is a shard with all its replicas, its owners.
 enum class Way : std::uint8_t {
   none,      // nothing to bring

@@ -7,9 +7,7 @@
 namespace slabload {
 namespace {
 
-constexpr std::uint64_t kCutBytes = 16 << 10;  // stretches are cut at multiples of it, or at rows below it
-constexpr std::uint64_t kStretch = 8 << 20;    // what an owner reads of a window
-// The most that it does, where reads must be large to be worth it: below the limit of an item in any final type, and with
+// The most that an owner reads of a window, where reads must be large to be worth it: below the limit of an item in any final type, and with
 // a row of chunks that it ends in.
 constexpr std::uint64_t kLargestStretch = kItemLimit / 8;
 
@@ -22,7 +20,7 @@ void RelayPart::prepare(PlanTensor& tensor) {
 
 // The most that an owner reads of a window.
 std::uint64_t RelayPart::stretch() const {
-  const std::uint64_t worth = std::max(context_.params.min_read, kStretch);
+  const std::uint64_t worth = std::max(context_.params.min_read, kStretchBytes);
   return std::max<std::uint64_t>(1, std::min({kLargestStretch, context_.params.round_bytes, worth}));
 }
 

@@ -7,7 +7,6 @@
 namespace slabload {
 namespace {
 
-constexpr std::uint64_t kCutBytes = 16 << 10;  // extents are cut at multiples of it, or at rows below it
 // Few ranks, or one, may have to read and broadcast a whole window.
 constexpr std::uint64_t kLargestWindow = kItemLimit / 2;
 

@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint64_t kLargestBand = 256 << 20;
 // What a rank reads of an exchange's window, about.
 constexpr double kExtent = 16 << 20;
-// What an owner reads of a relay's window, about.
-constexpr double kStretch = 8 << 20;
 
 double real(std::uint64_t value) { return static_cast<double>(value); }
 
@@ -113,7 +111,7 @@ Estimate WayChoice::estimate(const PlanTensor& tensor, Way way) const {
       if (tensor.replicas > 1) out.fill_s = missing / costs.fabric() + hops(tensor.replicas) * costs.message();
       break;
     case Way::relay: {
-      const double stretches = 1 + cell / kStretch;
+      const double stretches = 1 + cell / real(kStretchBytes);
       out.read_s = reading(1, cells * std::max(stretches, runs));
       out.fill_s = missing / costs.fabric() + stretches * hops(tensor.replicas) * costs.message();
       break;

@@ -10,13 +10,13 @@
 namespace slabload {
 namespace {
 
-constexpr PhaseFields kPhases[] = {{"open", &RankStats::open_s, nullptr},
-                                   {"plan", &RankStats::plan_s, nullptr},
-                                   {"read", &RankStats::read_s, &RankStats::read_bytes},
-                                   {"copy", &RankStats::copy_s, &RankStats::copy_bytes},
-                                   {"fill", &RankStats::fill_s, &RankStats::fill_bytes},
-                                   {"verify", &RankStats::verify_s, &RankStats::verify_bytes},
-                                   {"total", &RankStats::total_s, &RankStats::shard_bytes}};
+constexpr PhaseFields kLoadPhases[] = {{"open", &RankStats::open_s, nullptr},
+                                       {"plan", &RankStats::plan_s, nullptr},
+                                       {"read", &RankStats::read_s, &RankStats::read_bytes},
+                                       {"copy", &RankStats::copy_s, &RankStats::copy_bytes},
+                                       {"fill", &RankStats::fill_s, &RankStats::fill_bytes},
+                                       {"verify", &RankStats::verify_s, &RankStats::verify_bytes},
+                                       {"total", &RankStats::total_s, &RankStats::shard_bytes}};
 
 double startup_s(const LoadReport& report) {
   double slowest = 0;
@@ -114,7 +114,7 @@ std::optional<RankShare> LoadReport::hidden_share_min() const {
 }
 
 std::vector<PhaseSummary> LoadReport::phases() const {
-  return summarise_phases(per_rank, kPhases);
+  return summarise_phases(per_rank, kLoadPhases);
 }
 
 std::string to_text(const LoadReport& report) {

@@ -8,14 +8,14 @@
 namespace slabload {
 namespace {
 
-constexpr PhaseFields kPhases[] = {{"create", &RankStats::create_s, nullptr},
-                                   {"plan", &RankStats::plan_s, nullptr},
-                                   {"copy", &RankStats::copy_s, &RankStats::copy_bytes},
-                                   {"fill", &RankStats::fill_s, &RankStats::fill_bytes},
-                                   {"verify", &RankStats::verify_s, &RankStats::verify_bytes},
-                                   {"write", &RankStats::write_s, &RankStats::write_bytes},
-                                   {"commit", &RankStats::commit_s, nullptr},
-                                   {"total", &RankStats::total_s, &RankStats::write_bytes}};
+constexpr PhaseFields kSavePhases[] = {{"create", &RankStats::create_s, nullptr},
+                                       {"plan", &RankStats::plan_s, nullptr},
+                                       {"copy", &RankStats::copy_s, &RankStats::copy_bytes},
+                                       {"fill", &RankStats::fill_s, &RankStats::fill_bytes},
+                                       {"verify", &RankStats::verify_s, &RankStats::verify_bytes},
+                                       {"write", &RankStats::write_s, &RankStats::write_bytes},
+                                       {"commit", &RankStats::commit_s, nullptr},
+                                       {"total", &RankStats::total_s, &RankStats::write_bytes}};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ double SaveReport::write_amplification() const {
 }
 
 std::vector<PhaseSummary> SaveReport::phases() const {
-  return summarise_phases(per_rank, kPhases);
+  return summarise_phases(per_rank, kSavePhases);
 }
 
 std::string to_text(const SaveReport& report) {

@@ -4,44 +4,11 @@
 
 #include <deque>
 #include <map>
-#include <stdexcept>
+
+#include "fakes/box_walk.h"
 
 namespace slabload::testing {
 namespace {
-
-template <typename... Args>
-void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
-  if (!holds) throw std::runtime_error(fmt::format(format, std::forward<Args>(args)...));
-}
-
-// Visits the coordinates of a box, the last dimension fastest.
-template <typename Visit>
-void each(const Box& box, Visit&& visit) {
-  for (std::uint64_t e : box.extent) {
-    if (e == 0) return;
-  }
-  std::vector<std::uint64_t> at(box.start.begin(), box.start.end());
-  for (bool more = true; more;) {
-    visit(at);
-    more = false;
-    for (std::size_t d = at.size(); d-- > 0 && !more;) {
-      if (++at[d] < box.start[d] + box.extent[d]) {
-        more = true;
-      } else {
-        at[d] = box.start[d];
-      }
-    }
-  }
-}
-
-std::uint64_t number_in(const std::vector<std::uint64_t>& at, const Box& outer) {
-  std::uint64_t number = 0;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    require(at[d] - outer.start[d] < outer.extent[d], "a coordinate outside of {}", outer.text());
-    number = number * outer.extent[d] + (at[d] - outer.start[d]);
-  }
-  return number;
-}
 
 // The staging of one round of one rank.
 struct Stage {
@@ -146,8 +113,8 @@ class Saves {
   void move(std::size_t rank, const CopyItem& copy) {
     const std::uint64_t element = size(copy.tensor);
     each(copy.box, [&](const std::vector<std::uint64_t>& at) {
-      put(rank, {copy.to.space, copy.to.offset + number_in(at, copy.to_box) * element},
-          get(rank, {copy.from.space, copy.from.offset + number_in(at, copy.from_box) * element}, element));
+      put(rank, {copy.to.space, copy.to.offset + position(at, copy.to_box) * element},
+          get(rank, {copy.from.space, copy.from.offset + position(at, copy.from_box) * element}, element));
     });
   }
 
@@ -158,7 +125,7 @@ class Saves {
     const std::string bytes = get(rank, item.to, item.box.elements() * element);
     std::uint64_t from = 0;
     each(item.box, [&](const std::vector<std::uint64_t>& at) {
-      const std::uint64_t number = number_in(at, Box{Dims(at.size(), 0), tensor.shape.lengths()});
+      const std::uint64_t number = position(at, Box{Dims(at.size(), 0), tensor.shape.lengths()});
       require(!written_[item.tensor][number], "an element of {} is written twice", tensor.name);
       written_[item.tensor][number] = true;
       files_[item.tensor].replace(number * element, element, bytes, from, element);

@@ -51,6 +51,25 @@ class PhaseMonitor final : public Monitor {
   std::string phase_;
 };
 
+// Fails on its n-th read, or at the end, when the files are looked at once more.
+class FailingStorage final : public ForwardingStorage {
+ public:
+  static constexpr int kNever = -1, kAtTheEnd = -2;
+  FailingStorage(Storage& inner, int fails_at)
+      : ForwardingStorage(inner), left_(fails_at), at_the_end_(fails_at == kAtTheEnd) {}
+  void before_read() override {
+    if (left_ >= 0 && left_-- == 0) fail(Status::file, "the disk is gone");
+  }
+  void check_unchanged() override {
+    if (at_the_end_) fail(Status::file, "the disk is gone");
+    inner_.check_unchanged();
+  }
+
+ private:
+  int left_;
+  bool at_the_end_;
+};
+
 class MutantDevice final : public Device {
  public:
   MutantDevice(Device& inner, const PhaseMonitor& monitor) : inner_(inner), monitor_(monitor) {}

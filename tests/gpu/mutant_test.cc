@@ -13,25 +13,6 @@ namespace {
 using namespace slabload::testing;  // NOLINT: everything here is a test
 using ::testing::HasSubstr;
 
-// Fails on its n-th read, or at the end, when the files are looked at once more.
-class FailingStorage final : public ForwardingStorage {
- public:
-  static constexpr int kNever = -1, kAtTheEnd = -2;
-  FailingStorage(Storage& inner, int fails_at)
-      : ForwardingStorage(inner), left_(fails_at), at_the_end_(fails_at == kAtTheEnd) {}
-  void before_read() override {
-    if (left_ >= 0 && left_-- == 0) fail(Status::file, "the disk is gone");
-  }
-  void check_unchanged() override {
-    if (at_the_end_) fail(Status::file, "the disk is gone");
-    inner_.check_unchanged();
-  }
-
- private:
-  int left_;
-  bool at_the_end_;
-};
-
 TEST(Mutant, LoadsRight) {
   SharedFolder folder;
   TensorIndex index = write_safetensors(folder, some_tensors());

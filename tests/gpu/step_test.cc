@@ -90,18 +90,6 @@ TEST(Mutant, ConnectsAndTransfers) {
   }
 }
 
-// Fails on its n-th read.
-class FailingStorage final : public ForwardingStorage {
- public:
-  FailingStorage(Storage& inner, int fails_at) : ForwardingStorage(inner), left_(fails_at) {}
-  void before_read() override {
-    if (left_ >= 0 && left_-- == 0) fail(Status::file, "the disk is gone");
-  }
-
- private:
-  int left_;
-};
-
 // No transfers, so nothing is aborted: what the copies of the rank that failed still read is freed when they
 // have ended.
 TEST(Mutant, WaitsForItsCopiesAfterAFailure) {

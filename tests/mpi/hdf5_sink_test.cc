@@ -12,6 +12,7 @@
 #include "backend/hdf5/index.h"
 #include "backend/hdf5/sink.h"
 #include "backend/mpi/control.h"
+#include "mpi/sink_values.h"
 #include "tools/odd_hdf5.h"
 #include "tools/shared_folder.h"
 
@@ -20,6 +21,9 @@ namespace {
 
 using slabload::testing::odd_bits;
 using slabload::testing::SharedFolder;
+using slabload::testing::sink_error;
+using slabload::testing::values_of;
+using slabload::testing::write_all;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -51,30 +55,6 @@ TensorIndex every_dtype_and_odd_names() {
   return index;
 }
 
-std::string values_of(std::size_t number, const TensorMeta& tensor) {
-  std::string out;
-  for (std::uint64_t i = 0; i < tensor.bytes(); ++i) out += static_cast<char>(odd_bits(number, i));
-  if (tensor.dtype == DType::boolean) {
-    for (char& c : out) c = static_cast<char>(c & 1);
-  }
-  return out;
-}
-
-// Each rank writes its share of every tensor.
-void write_all(CheckpointSink& sink, const TensorIndex& index) {
-  int rank = 0;
-  int ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (std::size_t t = 0; t < index.tensors.size(); ++t) {
-    std::string values = values_of(t, index.tensors[t]);
-    std::uint64_t n = index.tensors[t].elements();
-    auto share = [&](int r) { return n * static_cast<std::uint64_t>(r) / static_cast<std::uint64_t>(ranks); };
-    FlatRange range{share(rank), share(rank + 1)};
-    sink.write(t, range, values.data() + range.begin * dtype_size(index.tensors[t].dtype));
-  }
-}
-
 std::vector<std::uint64_t> some_checksums(const TensorIndex& index) {
   std::vector<std::uint64_t> out;
   for (std::size_t t = 0; t < index.tensors.size(); ++t) out.push_back(odd_bits(99, t));
@@ -98,18 +78,6 @@ std::string plain_read(hid_t file, const std::string& path) {
 std::size_t files_in(const std::string& file) {
   std::filesystem::directory_iterator entries(std::filesystem::path(file).parent_path());
   return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
-}
-
-template <typename Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::file);
-    EXPECT_TRUE(error.agreed());
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(Hdf5Sink, WritesAFileThatPlainHdf5Reads) {
@@ -333,7 +301,7 @@ TEST(Hdf5Sink, KeepsTheOldFileUnlessToldOtherwise) {
   index.tensors.push_back(tensor("new", DType::f32, {4}));
   {
     Hdf5Sink sink(path, control, false);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr("exists already"));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr("exists already"));
   }
   {
     // Given up half way, and without a word.
@@ -361,7 +329,7 @@ TEST(Hdf5Sink, ATargetThatAppearsMeanwhileIsKept) {
     Hdf5Sink sink(path, control, false);
     sink.create(index);
     folder.on_rank_0([&] { return slabload::testing::write_one_tensor(path, 10); });
-    EXPECT_THAT(message_of([&] { sink.commit({7}); }), HasSubstr("exists already"));
+    EXPECT_THAT(sink_error([&] { sink.commit({7}); }), HasSubstr("exists already"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(files_in(path), 1u);
@@ -376,16 +344,16 @@ TEST(Hdf5Sink, FailuresAreTheSameOnAllRanks) {
   std::string path = folder / "out.h5";
   {
     Hdf5Sink sink(path, control, false);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr(path));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr(path));
   }
   index.tensors[0] = tensor("twice", DType::f32, {4});
   index.tensors.push_back(index.tensors[0]);
   {
     Hdf5Sink sink(path, control, false);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr("'twice'"));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr("'twice'"));
   }
   Hdf5Sink nowhere(folder / "none/out.h5", control, false);
-  EXPECT_THAT(message_of([&] { nowhere.create(index); }), HasSubstr("No such file"));
+  EXPECT_THAT(sink_error([&] { nowhere.create(index); }), HasSubstr("No such file"));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(files_in(path), 0u);
 }

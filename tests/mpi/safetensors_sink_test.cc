@@ -18,15 +18,17 @@
 #include "backend/safetensors/index.h"
 #include "backend/safetensors/storage.h"
 #include "exec/copier.h"
-#include "tools/odd_hdf5.h"
+#include "mpi/sink_values.h"
 #include "tools/shared_folder.h"
 
 namespace slabload {
 namespace {
 
 namespace fs = std::filesystem;
-using slabload::testing::odd_bits;
 using slabload::testing::SharedFolder;
+using slabload::testing::sink_error;
+using slabload::testing::values_of;
+using slabload::testing::write_all;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -49,26 +51,6 @@ TensorIndex every_dtype() {
   add("large", DType::f32, {200, 100});
   index.metadata = {{"quote", "\"\n\xc3\xa4"}};
   return index;
-}
-
-std::string values_of(std::size_t number, const TensorMeta& tensor) {
-  std::string out;
-  for (std::uint64_t i = 0; i < tensor.bytes(); ++i) out += static_cast<char>(odd_bits(number, i));
-  return out;
-}
-
-// Each rank writes its share of every tensor, so that all ranks write to all files.
-void write_all(CheckpointSink& sink, const TensorIndex& index) {
-  int rank = 0, ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (std::size_t t = 0; t < index.tensors.size(); ++t) {
-    std::string values = values_of(t, index.tensors[t]);
-    std::uint64_t n = index.tensors[t].elements();
-    auto share = [&](int r) { return n * static_cast<std::uint64_t>(r) / static_cast<std::uint64_t>(ranks); };
-    FlatRange range{share(rank), share(rank + 1)};
-    sink.write(t, range, values.data() + range.begin * dtype_size(index.tensors[t].dtype));
-  }
 }
 
 std::string text_of(const fs::path& path) {
@@ -95,18 +77,6 @@ std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
   return names;
-}
-
-template <typename Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::file);
-    EXPECT_TRUE(error.agreed());
-    return error.message();
-  }
-  return "no error";
 }
 
 void write_set(const std::string& folder, Control& control, const TensorIndex& index, std::uint64_t most,
@@ -180,7 +150,7 @@ TEST(SafetensorsSink, KeepsWhatIsThereUnlessToldOtherwise) {
   other.tensors.resize(3);
   {
     SafetensorsSink sink(out, control, 1 << 20, false);
-    EXPECT_THAT(message_of([&] { sink.create(other); }), AllOf(HasSubstr(out), HasSubstr("exists already")));
+    EXPECT_THAT(sink_error([&] { sink.create(other); }), AllOf(HasSubstr(out), HasSubstr("exists already")));
   }
   {
     // Given up half way, and without a word.
@@ -205,11 +175,11 @@ TEST(SafetensorsSink, KeepsWhatIsThereUnlessToldOtherwise) {
     sink.create(other);
     write_all(sink, other);
     folder.on_rank_0([&] { return (std::ofstream(out + "/config.json") << "precious").good(); });
-    EXPECT_THAT(message_of([&] { sink.commit({}); }), HasSubstr("config.json"));
+    EXPECT_THAT(sink_error([&] { sink.commit({}); }), HasSubstr("config.json"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   SafetensorsSink late(out, control, 1 << 20, true);
-  EXPECT_THAT(message_of([&] { late.create(other); }), HasSubstr("config.json"));
+  EXPECT_THAT(sink_error([&] { late.create(other); }), HasSubstr("config.json"));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(names_in(folder / ""), (std::set<std::string>{"out"}));
   EXPECT_EQ(text_of(out + "/config.json"), "precious");
@@ -227,21 +197,21 @@ TEST(SafetensorsSink, ATargetThatIsNoFolderIsKept) {
   });
   for (const char* name : {"file", "link"}) {
     SafetensorsSink sink(folder / name, control, 1 << 20, true);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), AllOf(HasSubstr(name), HasSubstr("no folder")));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), AllOf(HasSubstr(name), HasSubstr("no folder")));
   }
   for (const char* name : {"real/.", "real/.."}) {
     SafetensorsSink sink(folder / name, control, 1 << 20, true);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr("no name for a new folder"));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr("no name for a new folder"));
   }
   SafetensorsSink nowhere(folder / "none/out", control, 1 << 20, false);
-  EXPECT_THAT(message_of([&] { nowhere.create(index); }), HasSubstr("No such file"));
+  EXPECT_THAT(sink_error([&] { nowhere.create(index); }), HasSubstr("No such file"));
   // One that appears meanwhile.
   {
     SafetensorsSink sink(folder / "out", control, 1 << 20, false);
     sink.create(index);
     write_all(sink, index);
     folder.on_rank_0([&] { return fs::create_directory(folder / "out"); });
-    EXPECT_THAT(message_of([&] { sink.commit({}); }), HasSubstr("exists already"));
+    EXPECT_THAT(sink_error([&] { sink.commit({}); }), HasSubstr("exists already"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(names_in(folder / ""), (std::set<std::string>{"real", "link", "file", "out"}));
@@ -256,13 +226,13 @@ TEST(SafetensorsSink, FailuresAreTheSameOnAllRanks) {
   index.tensors.push_back(index.tensors.front());
   {
     SafetensorsSink sink(folder / "out", control, 1000, false);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr("given twice"));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr("given twice"));
   }
   index.tensors.back().name = "huge";
   index.tensors.back().shape = {1024, 1024, 1024, 1024 * 1024};
   {
     SafetensorsSink sink(folder / "out", control, 1000, false);
-    EXPECT_THAT(message_of([&] { sink.create(index); }), HasSubstr("out.slabload-tmp-"));
+    EXPECT_THAT(sink_error([&] { sink.create(index); }), HasSubstr("out.slabload-tmp-"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_TRUE(names_in(folder / "").empty());

@@ -72,11 +72,10 @@ look() {
     wish slurm-wlm have slurmctld
     wish slurm-wlm have slurmd
     wish munge have munged
-    if [ -z "${CI:-}" ]; then
-      wish iproute2 have ip
-      wish iproute2 have tc
-      wish glusterfs-server have glusterd
-    fi
+    wish iproute2 have ip
+    wish iproute2 have tc
+    wish glusterfs-server have glusterd
+    [ -z "${CI:-}" ] || wish clang libfuzzer
   fi
 }
 # clang with the fuzzer's runtime, which Debian packs apart.

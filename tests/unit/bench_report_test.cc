@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
 BenchRun run(const char* strategy, std::uint64_t repeat, double total_s, double startup_s,
              std::uint64_t rss) {
@@ -35,7 +34,7 @@ BenchRun run(const char* strategy, std::uint64_t repeat, double total_s, double 
 }
 
 // slab: 6 GB in 2, 3 and 1.5 s beyond the start-up: 3, 2 and 4 GB/s. rank0-full: 6 s, 1 GB/s, twice.
-BenchReport example() {
+BenchReport example_bench() {
   BenchReport b;
   b.version = "1.2.3";
   b.checkpoint = "model.h5";
@@ -66,7 +65,7 @@ TEST(BenchReport, SpreadIsMaxMinMeanAndSampleDeviation) {
 }
 
 TEST(BenchReport, SummarizesEachStrategy) {
-  auto summaries = summarize(example());
+  auto summaries = summarize(example_bench());
   ASSERT_EQ(summaries.size(), 2u);
   const BenchSummary& slab = summaries[0];
   EXPECT_EQ(slab.strategy, "slab");
@@ -95,7 +94,7 @@ TEST(BenchReport, KnowsTheBaselines) {
 }
 
 TEST(BenchReport, TextEndsWithTheBestAndItsRatios) {
-  std::string text = to_text(example());
+  std::string text = to_text(example_bench());
   EXPECT_TRUE(text.ends_with("\n# best: slab at 3.000 GB/s; 3.00 x rank0-full (baseline)\n")) << text;
   EXPECT_THAT(text, HasSubstr("  rank0-full (baseline) "));
   EXPECT_THAT(text, HasSubstr("# cache       warm"));
@@ -103,16 +102,16 @@ TEST(BenchReport, TextEndsWithTheBestAndItsRatios) {
 }
 
 TEST(BenchReport, ABaselineMayWin) {
-  BenchReport b = example();
+  BenchReport b = example_bench();
   for (BenchRun& r : b.runs) r.strategy = r.strategy == "slab" ? "every-rank" : "slab";
   EXPECT_TRUE(to_text(b).ends_with("# best: every-rank (baseline) at 3.000 GB/s; 3.00 x slab\n"));
 }
 
 TEST(BenchReport, NothingMeasuredIsNoNumber) {
-  BenchReport b = example();
+  BenchReport b = example_bench();
   b.runs.clear();
   EXPECT_TRUE(to_text(b).ends_with("# best: nothing was measured\n"));
-  EXPECT_TRUE(Json::parse(to_json(b))["strategies"].empty());
+  EXPECT_TRUE(nlohmann::json::parse(to_json(b))["strategies"].empty());
   BenchRun instant = run("slab", 0, 0.5, 0.5, 1);
   instant.ceiling_gbps = 0;
   b.runs = {instant, run("every-rank", 0, 7, 1, 1)};
@@ -121,16 +120,16 @@ TEST(BenchReport, NothingMeasuredIsNoNumber) {
   EXPECT_THAT(text, HasSubstr("no ratio to slab"));
   EXPECT_THAT(text, Not(HasSubstr("inf")));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
-  EXPECT_TRUE(Json::parse(to_json(b))["strategies"][0]["ceiling_share"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(to_json(b))["strategies"][0]["ceiling_share"].is_null());
 }
 
 TEST(BenchReport, JsonHoldsRunsAndSummaries) {
-  BenchReport b = example();
+  BenchReport b = example_bench();
   b.cache = "cold";
   b.checkpoint = "m\xff.h5";
   b.runs[0].resident_share = 0.25;
   b.runs[2].resident_share = 0.5;
-  Json json = Json::parse(to_json(b));
+  nlohmann::json json = nlohmann::json::parse(to_json(b));
   EXPECT_EQ(json["cache"], "cold");
   EXPECT_EQ(json["ranks"], 4);
   EXPECT_EQ(json["runs"].size(), 5u);
@@ -150,7 +149,7 @@ TEST(BenchReport, JsonHoldsRunsAndSummaries) {
 }
 
 TEST(BenchReport, CsvHasALinePerRun) {
-  std::string csv = to_csv(example());
+  std::string csv = to_csv(example_bench());
   std::size_t lines = 0, begin = 0;
   for (std::size_t end; (end = csv.find('\n', begin)) != std::string::npos; begin = end + 1) {
     std::string line = csv.substr(begin, end - begin);

@@ -8,7 +8,7 @@
 namespace slabload {
 namespace {
 
-TensorIndex example() {
+TensorIndex example_tensors() {
   TensorMeta a;
   a.name = "b";
   a.aliases = {"c", "d"};
@@ -37,18 +37,18 @@ TensorIndex example() {
 // Worked out in Python from the text of src/format.md, as tests/cases/format.py does it for a whole file.
 TEST(IndexChecksum, IsThatOfTheDocumentedBytes) {
   EXPECT_EQ(index_checksum(TensorIndex{}), 0xe9a13f17fb6a2363u);
-  EXPECT_EQ(index_checksum(example()), 0x3e1264d94acd245fu);
+  EXPECT_EQ(index_checksum(example_tensors()), 0x3e1264d94acd245fu);
 }
 
 TEST(IndexChecksum, DoesNotDependOnOrderFileOrSkippedObjects) {
-  TensorIndex index = example();
+  TensorIndex index = example_tensors();
   std::swap(index.tensors[0], index.tensors[1]);
   index.path = "y.h5";
   index.files = {{"y.h5", 1, 2, 3}};
   index.skipped = {{"note", "a string"}};
   index.tensors[0].path = "/other";
   index.tensors[0].offset = 78;
-  EXPECT_EQ(index_checksum(index), index_checksum(example()));
+  EXPECT_EQ(index_checksum(index), index_checksum(example_tensors()));
 }
 
 TEST(IndexChecksum, ChangesWithEverythingItCovers) {
@@ -85,9 +85,9 @@ TEST(IndexChecksum, ChangesWithEverythingItCovers) {
   int number = 0;
   for (const auto& change : changes) {
     SCOPED_TRACE(number++);
-    TensorIndex index = example();
+    TensorIndex index = example_tensors();
     change(index);
-    EXPECT_NE(index_checksum(index), index_checksum(example()));
+    EXPECT_NE(index_checksum(index), index_checksum(example_tensors()));
   }
 }
 

@@ -12,9 +12,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
-TensorIndex example() {
+TensorIndex example_index() {
   TensorIndex index;
   index.path = "model.h5";
   index.format = "hdf5";
@@ -59,7 +58,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(InspectReport, TextHasTotalsAndSkippedObjects) {
-  std::string text = inspect_text(example(), false);
+  std::string text = inspect_text(example_index(), false);
   for (const char* part :
        {"model.h5", "hdf5", "3, 664 B (664 B)", "477 B of tensors, 4523 B of everything else",
         "1 of 3 tensors", "1 tensors, converted when loaded", "notes: a string", "format = pt\\x0ax",
@@ -70,20 +69,20 @@ TEST(InspectReport, TextHasTotalsAndSkippedObjects) {
 }
 
 TEST(InspectReport, SaysWhetherTheIndexIsProved) {
-  TensorIndex index = example();
+  TensorIndex index = example_index();
   EXPECT_THAT(inspect_text(index, false), Not(HasSubstr("# index ")));
-  EXPECT_TRUE(Json::parse(inspect_json(index, false))["index_verified"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(inspect_json(index, false))["index_verified"].is_null());
   index.proof = IndexProof::right;
   EXPECT_THAT(inspect_text(index, false), HasSubstr("# index        proved by its checksum"));
-  EXPECT_EQ(Json::parse(inspect_json(index, false))["index_verified"], true);
+  EXPECT_EQ(nlohmann::json::parse(inspect_json(index, false))["index_verified"], true);
   index.proof = IndexProof::wrong;
   EXPECT_THAT(inspect_text(index, false), HasSubstr("# index        NOT what its checksum says"));
-  EXPECT_EQ(Json::parse(inspect_json(index, false))["index_verified"], false);
+  EXPECT_EQ(nlohmann::json::parse(inspect_json(index, false))["index_verified"], false);
 }
 
 TEST(InspectReport, TextHasALinePerTensor) {
   std::vector<std::string> rows;
-  for (const std::string& line : lines_of(inspect_text(example(), true))) {
+  for (const std::string& line : lines_of(inspect_text(example_index(), true))) {
     if (line[0] != '#') rows.push_back(line);
   }
   ASSERT_EQ(rows.size(), 3u);
@@ -95,17 +94,17 @@ TEST(InspectReport, TextHasALinePerTensor) {
 }
 
 TEST(InspectReport, NamesTheFileOfEachTensorWhereThereAreSeveral) {
-  TensorIndex index = example();
+  TensorIndex index = example_index();
   index.files.push_back({"second.h5", 6000, 1, 2});
   index.tensors[0].file = 1;
   EXPECT_THAT(inspect_text(index, true), HasSubstr("at 2048 of second.h5"));
-  Json json = Json::parse(inspect_json(index, true));
+  nlohmann::json json = nlohmann::json::parse(inspect_json(index, true));
   EXPECT_EQ(json["files"][1]["path"], "second.h5");
   EXPECT_EQ(json["tensors"][0]["file"], 1);
 }
 
 TEST(InspectReport, JsonHoldsTheSame) {
-  Json json = Json::parse(inspect_json(example(), true));
+  nlohmann::json json = nlohmann::json::parse(inspect_json(example_index(), true));
   EXPECT_EQ(json["checkpoint"], "model.h5");
   EXPECT_EQ(json["format"], "hdf5");
   EXPECT_EQ(json["tensor_count"], 3);
@@ -118,25 +117,25 @@ TEST(InspectReport, JsonHoldsTheSame) {
   EXPECT_EQ(json["metadata"]["format"], "pt\nx");
   EXPECT_EQ(json["skipped"][0]["reason"], "a string");
   ASSERT_EQ(json["tensors"].size(), 3u);
-  Json a = json["tensors"][0];
+  nlohmann::json a = json["tensors"][0];
   EXPECT_EQ(a["name"], "embed");
-  EXPECT_EQ(a["aliases"], (Json{"head", "tied"}));
+  EXPECT_EQ(a["aliases"], (nlohmann::json{"head", "tied"}));
   EXPECT_EQ(a["dtype"], "bf16");
-  EXPECT_EQ(a["shape"], (Json{10, 20}));
+  EXPECT_EQ(a["shape"], (nlohmann::json{10, 20}));
   EXPECT_EQ(a["bytes"], 400);
   EXPECT_EQ(a["offset"], 2048);
   EXPECT_EQ(a["byte_order"], "little");
   EXPECT_EQ(a["crc64"], "0000000000000abc");
   EXPECT_TRUE(a["chunk"].is_null());
-  Json b = json["tensors"][1];
+  nlohmann::json b = json["tensors"][1];
   EXPECT_THAT(b["name"].get<std::string>(), HasSubstr("\\xff"));
   EXPECT_EQ(b["byte_order"], "big");
-  EXPECT_EQ(b["chunk"], (Json{4, 8}));
-  EXPECT_EQ(b["filters"], (Json{"shuffle", "deflate(6)"}));
+  EXPECT_EQ(b["chunk"], (nlohmann::json{4, 8}));
+  EXPECT_EQ(b["filters"], (nlohmann::json{"shuffle", "deflate(6)"}));
   EXPECT_TRUE(b["offset"].is_null());
   EXPECT_TRUE(b["crc64"].is_null());
-  EXPECT_EQ(json["tensors"][2]["shape"], Json::array());
-  EXPECT_FALSE(Json::parse(inspect_json(example(), false)).contains("tensors"));
+  EXPECT_EQ(json["tensors"][2]["shape"], nlohmann::json::array());
+  EXPECT_FALSE(nlohmann::json::parse(inspect_json(example_index(), false)).contains("tensors"));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST(NamePattern, FillsInCaptures) {
     EXPECT_FALSE(fill_captures(text, {"a"})) << text;
 }
 
-TensorMeta tensor(const std::string& name, std::vector<std::string> aliases = {}) {
+TensorMeta named(const std::string& name, std::vector<std::string> aliases = {}) {
   TensorMeta t;
   t.name = name;
   t.path = "/" + name;
@@ -86,13 +86,13 @@ TensorMeta tensor(const std::string& name, std::vector<std::string> aliases = {}
   return t;
 }
 
-TensorIndex index_of(std::vector<TensorMeta> tensors) {
+TensorIndex index_with(std::vector<TensorMeta> tensors) {
   TensorIndex index;
   index.tensors = std::move(tensors);
   return index;
 }
 
-std::vector<std::string> names(const TensorIndex& index) {
+std::vector<std::string> names_in(const TensorIndex& index) {
   std::vector<std::string> out;
   for (const TensorMeta& t : index.tensors) {
     out.push_back(t.name);
@@ -102,7 +102,7 @@ std::vector<std::string> names(const TensorIndex& index) {
 }
 
 TensorIndex apply(const char* rules, std::vector<TensorMeta> tensors) {
-  return rename_tensors(index_of(std::move(tensors)), NameRules::from_json(rules, "r.json"));
+  return rename_tensors(index_with(std::move(tensors)), NameRules::from_json(rules, "r.json"));
 }
 
 TEST(NameRules, TheFirstRenameThatMatchesWins) {
@@ -110,8 +110,8 @@ TEST(NameRules, TheFirstRenameThatMatchesWins) {
       apply(R"json({"rename": [
       {"match": "model.norm.*", "replace": "final.$1"},
       {"match": "model.*", "replace": "model.language_model.$1"}], "default": {}})json",
-            {tensor("model.norm.weight"), tensor("model.layers.0.w"), tensor("lm_head.weight")});
-  EXPECT_THAT(names(index), ElementsAre("final.weight", "model.language_model.layers.0.w", "lm_head.weight"));
+            {named("model.norm.weight"), named("model.layers.0.w"), named("lm_head.weight")});
+  EXPECT_THAT(names_in(index), ElementsAre("final.weight", "model.language_model.layers.0.w", "lm_head.weight"));
   EXPECT_EQ(index.tensors[0].path, "/model.norm.weight");
   EXPECT_EQ(shown_name(index.tensors[0]), "final.weight (/model.norm.weight in the file)");
   EXPECT_EQ(shown_name(index.tensors[2]), "lm_head.weight");
@@ -119,14 +119,14 @@ TEST(NameRules, TheFirstRenameThatMatchesWins) {
 
 TEST(NameRules, NamesMayBeSwapped) {
   EXPECT_THAT(
-      names(apply(R"json({"rename": [{"match": "a", "replace": "b"}, {"match": "b", "replace": "a"}]})json",
-                  {tensor("a"), tensor("b")})),
+      names_in(apply(R"json({"rename": [{"match": "a", "replace": "b"}, {"match": "b", "replace": "a"}]})json",
+                  {named("a"), named("b")})),
       ElementsAre("b", "a"));
 }
 
 TEST(NameRules, FurtherNamesAreRenamedToo) {
-  EXPECT_THAT(names(apply(R"json({"rename": [{"match": "m.*", "replace": "$1"}]})json",
-                          {tensor("m.x", {"m.z", "m.y", "x"}), tensor("w")})),
+  EXPECT_THAT(names_in(apply(R"json({"rename": [{"match": "m.*", "replace": "$1"}]})json",
+                          {named("m.x", {"m.z", "m.y", "x"}), named("w")})),
               ElementsAre("x=y=z", "w"));
 }
 
@@ -134,8 +134,8 @@ TEST(NameRules, AliasesAreFurtherNames) {
   const TensorIndex index = apply(R"json({
       "rename": [{"match": "model.*", "replace": "m.$1"}],
       "alias": [{"name": "lm_head.weight", "of": "m.embed"}, {"name": "again", "of": "lm_head.weight"}]})json",
-                                  {tensor("model.embed"), tensor("w")});
-  EXPECT_THAT(names(index), ElementsAre("m.embed=again=lm_head.weight", "w"));
+                                  {named("model.embed"), named("w")});
+  EXPECT_THAT(names_in(index), ElementsAre("m.embed=again=lm_head.weight", "w"));
   EXPECT_EQ(index.find("again"), &index.tensors[0]);
   EXPECT_EQ(select_tensors(index, {{"lm_head*"}, {}}).tensors.size(), 1u);
 }
@@ -143,7 +143,7 @@ TEST(NameRules, AliasesAreFurtherNames) {
 TEST(NameRules, AFileWithoutThemChangesNothing) {
   const NameRules rules = NameRules::from_json(R"json({"default": {}})json", "r.json");
   EXPECT_TRUE(rules.empty());
-  EXPECT_THAT(names(rename_tensors(index_of({tensor("a")}), rules)), ElementsAre("a"));
+  EXPECT_THAT(names_in(rename_tensors(index_with({named("a")}), rules)), ElementsAre("a"));
 }
 
 TEST(NameRules, RefuseWhatDoesNotFitTheCheckpoint) {
@@ -171,7 +171,7 @@ TEST(NameRules, RefuseWhatDoesNotFitTheCheckpoint) {
   };
   for (const auto& c : cases) {
     Error error = thrown_error([&] {
-      apply(c.rules, {tensor("a.x"), tensor("b.x", {"other"}), tensor("w")});
+      apply(c.rules, {named("a.x"), named("b.x", {"other"}), named("w")});
     });
     EXPECT_EQ(error.status(), Status::usage) << c.rules;
     EXPECT_THAT(error.message(), HasSubstr("r.json")) << c.rules;
@@ -222,7 +222,7 @@ TEST(NameRules, RefuseWhatIsNoRule) {
 TEST(NameRules, LayoutsSpeakOfBothNames) {
   constexpr const char* kRules = R"json({"mesh": "a=2", "rename": [{"match": "old", "replace": "new"}],
       "rules": [{"match": "new", "placements": {"a": "S(1)"}}]})json";
-  const TensorIndex index = apply(kRules, {tensor("old"), tensor("w")});
+  const TensorIndex index = apply(kRules, {named("old"), named("w")});
   const Layout layout = Layout::from_json(kRules, "r.json", std::nullopt, 2);
   EXPECT_THAT(thrown_error([&] { layout.resolve(index.tensors[0]); }).message(),
               AllOf(HasSubstr("rule 1 'new'"), HasSubstr("new (/old in the file)")));

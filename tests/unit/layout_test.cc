@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TensorMeta tensor(const std::string& name, Shape shape) {
+TensorMeta f32_tensor(const std::string& name, Shape shape) {
   TensorMeta t;
   t.name = name;
   t.shape = std::move(shape);
@@ -228,12 +228,12 @@ TEST(Preset, Fsdp2ShardsTheFirstDimension) {
   for (const char* name : {"fsdp2", "hsdp"}) {
     Layout layout = Layout::preset(name, mesh);
     EXPECT_EQ(layout.name(), name);
-    EXPECT_THAT(layout.resolve(tensor("w", {8, 8})).dims, ElementsAre(-1, 0));
-    EXPECT_THAT(layout.resolve(tensor("step", {})).dims, ElementsAre(-1, -1));  // 0-d replicates
+    EXPECT_THAT(layout.resolve(f32_tensor("w", {8, 8})).dims, ElementsAre(-1, 0));
+    EXPECT_THAT(layout.resolve(f32_tensor("step", {})).dims, ElementsAre(-1, -1));  // 0-d replicates
   }
   Layout replicate = Layout::preset("replicate", mesh);
-  EXPECT_THAT(replicate.resolve(tensor("w", {8, 8})).dims, ElementsAre(-1, -1));
-  EXPECT_THAT(Layout::preset("fsdp2", Mesh::parse("dp_shard=3")).resolve(tensor("w", {8})).dims,
+  EXPECT_THAT(replicate.resolve(f32_tensor("w", {8, 8})).dims, ElementsAre(-1, -1));
+  EXPECT_THAT(Layout::preset("fsdp2", Mesh::parse("dp_shard=3")).resolve(f32_tensor("w", {8})).dims,
               ElementsAre(0));
 }
 
@@ -261,13 +261,13 @@ TEST(RulesFile, TheFirstMatchWinsAndAxesLeftOutReplicate) {
   Layout layout = Layout::from_json(kRules, "rules.json", std::nullopt, 6);
   EXPECT_EQ(layout.mesh().text(), "dp=2,tp=3");
   EXPECT_EQ(layout.name(), "rules.json");
-  TensorLayout qkv = layout.resolve(tensor("l.0.qkv.weight", {6, 4}));
+  TensorLayout qkv = layout.resolve(f32_tensor("l.0.qkv.weight", {6, 4}));
   EXPECT_THAT(qkv.dims, ElementsAre(0, 0));
   EXPECT_EQ(qkv.rule, 0u);
-  TensorLayout weight = layout.resolve(tensor("l.0.mlp.weight", {6, 4, 2}));
+  TensorLayout weight = layout.resolve(f32_tensor("l.0.mlp.weight", {6, 4, 2}));
   EXPECT_THAT(weight.dims, ElementsAre(-1, 2));
   EXPECT_EQ(weight.rule, 1u);
-  TensorLayout bias = layout.resolve(tensor("l.0.bias", {6}));
+  TensorLayout bias = layout.resolve(f32_tensor("l.0.bias", {6}));
   EXPECT_THAT(bias.dims, ElementsAre(0, -1));
   EXPECT_EQ(bias.rule, 3u);
 }
@@ -275,15 +275,15 @@ TEST(RulesFile, TheFirstMatchWinsAndAxesLeftOutReplicate) {
 TEST(RulesFile, ReportsRulesThatMatchNothing) {
   Layout layout = Layout::from_json(kRules, "rules.json", std::nullopt, 6);
   TensorIndex index;
-  index.tensors = {tensor("a.qkv.weight", {2}), tensor("b", {2})};
+  index.tensors = {f32_tensor("a.qkv.weight", {2}), f32_tensor("b", {2})};
   auto unused = [&] {
     std::vector<std::string> out;
     for (const Layout::UnusedRule& rule : layout.unused_rules(index)) out.push_back(rule.match + " < " + rule.earlier);
     return out;
   };
   EXPECT_THAT(unused(), ElementsAre("*.weight < rule 1 '*.qkv.weight'", "never.* < "));
-  index.tensors.push_back(tensor("never.x", {2}));
-  index.tensors.push_back(tensor("c.weight", {2, 2, 2}));
+  index.tensors.push_back(f32_tensor("never.x", {2}));
+  index.tensors.push_back(f32_tensor("c.weight", {2, 2, 2}));
   EXPECT_THAT(unused(), IsEmpty());
 }
 
@@ -302,7 +302,7 @@ TEST(RulesFile, RefusesATensorTheRuleDoesNotFit) {
   // A scalar that a rule shards is an error; presets alone replicate it.
   for (const auto& [name, shape, rule, axis] :
        {std::tuple{"x.weight", Shape{}, "*.weight", "tp"}, std::tuple{"scalar", Shape{}, "default", "dp"}}) {
-    Error error = thrown_error([&, name = name, shape = shape] { layout.resolve(tensor(name, shape)); });
+    Error error = thrown_error([&, name = name, shape = shape] { layout.resolve(f32_tensor(name, shape)); });
     EXPECT_EQ(error.status(), Status::usage);
     EXPECT_THAT(error.message(), AllOf(HasSubstr("rules.json"), HasSubstr(name), HasSubstr(shape.text()),
                                        HasSubstr(rule), HasSubstr("axis " + std::string(axis))));
@@ -311,16 +311,16 @@ TEST(RulesFile, RefusesATensorTheRuleDoesNotFit) {
       Layout::from_json(R"json({"mesh": "a=2", "rules": [{"match": "*", "placements": {"a": "S(2)"}}]})json",
                         "r", std::nullopt, 2);
   EXPECT_THAT(thrown_error([&] {
-                deep.resolve(tensor("w", {3, 4}));
+                deep.resolve(f32_tensor("w", {3, 4}));
               }).message(),
               AllOf(HasSubstr("S(2)"), HasSubstr("(3, 4)")));
-  EXPECT_THAT(deep.resolve(tensor("w", {3, 4, 5})).dims, ElementsAre(2));
+  EXPECT_THAT(deep.resolve(f32_tensor("w", {3, 4, 5})).dims, ElementsAre(2));
 }
 
 TEST(RulesFile, RefusesATensorWithoutARule) {
   Layout layout = Layout::from_json(
       R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {}}]})json", "r.json", std::nullopt, 2);
-  Error error = thrown_error([&] { layout.resolve(tensor("y\x1b", {3})); });
+  Error error = thrown_error([&] { layout.resolve(f32_tensor("y\x1b", {3})); });
   EXPECT_EQ(error.status(), Status::usage);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("r.json"), HasSubstr("y\\x1b"), HasSubstr("(3)")));
 }
@@ -330,7 +330,7 @@ TEST(RulesFile, CountsTheTensorsWithoutARule) {
       R"json({"mesh": "a=2", "rules": [{"match": "x*", "placements": {}}]})json", "r.json", std::nullopt, 2);
   TensorIndex index;
   for (const char* name : {"x1", "y1", "y2", "x2", "y3", "y4", "y5"})
-    index.tensors.push_back(tensor(name, {3}));
+    index.tensors.push_back(f32_tensor(name, {3}));
   EXPECT_EQ(thrown_error([&] { layout.resolve(index); }).message(),
             "r.json: no rule matches 5 of 7 tensors and there is no default: y1 (3), y2 (3), y3 (3) and 2 more");
   index.tensors.resize(2);
@@ -346,15 +346,15 @@ TEST(RulesFile, TakesStridedAndFlatPlacements) {
       {"match": "h", "placements": {"dp": "F", "tp": "F"}},
       {"match": "wide", "placements": {"dp": "SS(0,300)", "tp": "SS(1,300)"}}]})json",
                                     "r.json", std::nullopt, 12);
-  TensorLayout strided = layout.resolve(tensor("s", {4, 7}));
+  TensorLayout strided = layout.resolve(f32_tensor("s", {4, 7}));
   EXPECT_THAT(strided.dims, ElementsAre(-1, 1, 1));
   EXPECT_THAT(strided.factors, ElementsAre(0, 2, 0));
   EXPECT_THAT(strided.order, IsEmpty());
-  EXPECT_EQ(layout.rule_text(tensor("s", {4, 7}), strided), "rule 1 's': r=R dp=SS(-1,2) tp=S(-1)");
-  TensorLayout flat = layout.resolve(tensor("f", {4, 7}));
+  EXPECT_EQ(layout.rule_text(f32_tensor("s", {4, 7}), strided), "rule 1 's': r=R dp=SS(-1,2) tp=S(-1)");
+  TensorLayout flat = layout.resolve(f32_tensor("f", {4, 7}));
   EXPECT_THAT(flat.dims, ElementsAre(-1, TensorLayout::kFlat, -1));
   EXPECT_EQ(flat.flat_total, 28u);
-  EXPECT_EQ(layout.rule_text(tensor("f", {4, 7}), flat), "rule 2 'f*': r=R dp=F tp=R");
+  EXPECT_EQ(layout.rule_text(f32_tensor("f", {4, 7}), flat), "rule 2 'f*': r=R dp=F tp=R");
   const struct {
     const char* name;
     Shape shape;
@@ -368,7 +368,7 @@ TEST(RulesFile, TakesStridedAndFlatPlacements) {
       {"wide", {4, 4}, {"rule 5 'wide'", "SS(1,300) on axis tp", "above 65536"}},
   };
   for (const auto& c : cases) {
-    Error error = thrown_error([&] { layout.resolve(tensor(c.name, c.shape)); });
+    Error error = thrown_error([&] { layout.resolve(f32_tensor(c.name, c.shape)); });
     EXPECT_EQ(error.status(), Status::usage);
     for (const char* part : c.says) EXPECT_THAT(error.message(), HasSubstr(part)) << c.name;
   }

@@ -14,28 +14,27 @@
 namespace slabload {
 namespace {
 
-using Json = nlohmann::json;
 using slabload::testing::thrown_error;
 using Runs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // start, extent
 
-const Json& vectors() {
-  static const Json json = [] {
+const nlohmann::json& vectors() {
+  static const nlohmann::json json = [] {
     const auto path = std::filesystem::path(__FILE__).parent_path() / "../vectors/layouts.json";
     std::ifstream in(path);
     if (!in) throw std::runtime_error("cannot read " + path.string() + "; run the tests from the top folder");
-    return Json::parse(in);
+    return nlohmann::json::parse(in);
   }();
   return json;
 }
 
-Mesh mesh_of(const Json& c) {
+Mesh mesh_of(const nlohmann::json& c) {
   std::vector<MeshAxis> axes;
-  for (const Json& axis : c["mesh"])
+  for (const nlohmann::json& axis : c["mesh"])
     axes.push_back({axis[0].get<std::string>(), axis[1].get<std::uint64_t>()});
   return Mesh(axes);
 }
 
-TensorMeta tensor_of(const Json& c) {
+TensorMeta tensor_of(const nlohmann::json& c) {
   TensorMeta t;
   t.name = "w";
   t.shape = Shape(Dims(c["shape"].begin(), c["shape"].end()));
@@ -43,8 +42,8 @@ TensorMeta tensor_of(const Json& c) {
 }
 
 // The placements as a rules file has them.
-Layout layout_of(const Json& c, const Mesh& mesh) {
-  Json rules = {{"default", Json::object()}};
+Layout layout_of(const nlohmann::json& c, const Mesh& mesh) {
+  nlohmann::json rules = {{"default", nlohmann::json::object()}};
   for (std::size_t axis = 0; axis < mesh.ndim(); ++axis)
     rules["default"][mesh.axis(axis).name] = c["placements"].at(axis);
   return Layout::from_json(rules.dump(), "vectors", mesh, 0);
@@ -80,10 +79,10 @@ std::vector<Runs> runs_of_dims(const Shard& shard) {
 }
 
 // Compares all ranks of a case.
-void check(const Json& c, const Shape& shape, const Mesh& mesh, const TensorLayout& layout) {
+void check(const nlohmann::json& c, const Shape& shape, const Mesh& mesh, const TensorLayout& layout) {
   ASSERT_EQ(c["ranks"].size(), mesh.ranks());
   for (std::uint64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    const Json& expected = c["ranks"][rank];
+    const nlohmann::json& expected = c["ranks"][rank];
     const Shard shard = local_shard(shape, mesh, layout, mesh.coordinate(rank));
     const Dims lengths = shard.lengths();
     const Dims local(expected["local"].begin(), expected["local"].end());
@@ -93,7 +92,7 @@ void check(const Json& c, const Shape& shape, const Mesh& mesh, const TensorLayo
     } else {
       EXPECT_EQ(dims_text(lengths), dims_text(local)) << rank;
     }
-    EXPECT_EQ(Json(runs_of_dims(shard)).dump(), expected["dims"].dump()) << rank;
+    EXPECT_EQ(nlohmann::json(runs_of_dims(shard)).dump(), expected["dims"].dump()) << rank;
     if (!expected.contains("off")) continue;
     for (std::size_t d = 0; d < shape.ndim(); ++d) {
       const std::uint64_t offset = expected["off"][d];
@@ -113,9 +112,9 @@ void check(const Json& c, const Shape& shape, const Mesh& mesh, const TensorLayo
 template <typename Test>
 void for_each_case(const std::string& kind, int least, Test&& test) {
   int count = 0;
-  for (const Json& c : vectors()["cases"]) {
+  for (const nlohmann::json& c : vectors()["cases"]) {
     if (c["kind"] != kind) continue;
-    Json short_case = c;
+    nlohmann::json short_case = c;
     short_case.erase("ranks");
     SCOPED_TRACE(short_case.dump());
     test(c);
@@ -125,7 +124,7 @@ void for_each_case(const std::string& kind, int least, Test&& test) {
 }
 
 TEST(TorchVectors, DTensorPlacements) {
-  auto test = [](const Json& c) {
+  auto test = [](const nlohmann::json& c) {
     const Mesh mesh = mesh_of(c);
     const TensorMeta tensor = tensor_of(c);
     check(c, tensor.shape, mesh, layout_of(c, mesh).resolve(tensor));
@@ -135,7 +134,7 @@ TEST(TorchVectors, DTensorPlacements) {
 }
 
 TEST(TorchVectors, RefusedPlacements) {
-  for_each_case("refused", 5, [](const Json& c) {
+  for_each_case("refused", 5, [](const nlohmann::json& c) {
     // Axes that have no placement replicate here; PyTorch wants one for each.
     if (c["placements"].size() != c["mesh"].size()) return;
     const Mesh mesh = mesh_of(c);
@@ -145,14 +144,14 @@ TEST(TorchVectors, RefusedPlacements) {
 
 TEST(TorchVectors, Fsdp2Storage) {
   int through_preset = 0, differ = 0;
-  for_each_case("fsdp2", 50, [&](const Json& c) {
+  for_each_case("fsdp2", 50, [&](const nlohmann::json& c) {
     const Mesh mesh = mesh_of(c);
     TensorMeta tensor = tensor_of(c);
     // As it was really cut: "storage" has the axes in their order.
     TensorLayout storage;
     storage.dims.assign(mesh.ndim(), -1);
     std::string cuts;
-    for (const Json& cut : c["storage"]) {
+    for (const nlohmann::json& cut : c["storage"]) {
       const std::size_t axis = mesh.find(cut[0].get<std::string>()).value();
       const std::int64_t dim = Placement::parse(cut[1].get<std::string>()).dim;
       storage.dims[axis] =
@@ -195,14 +194,14 @@ TEST(TorchVectors, Fsdp2Storage) {
 
 TEST(TorchVectors, Fsdp1FlatRanges) {
   int without_gaps = 0;
-  for_each_case("fsdp1", 10, [&](const Json& c) {
+  for_each_case("fsdp1", 10, [&](const nlohmann::json& c) {
     const Mesh mesh = mesh_of(c);
     const bool gaps = c["align"].get<std::uint64_t>() != 1;
     without_gaps += !gaps;
     for (std::size_t g = 0; g < c["groups"].size(); ++g) {
-      const Json& group = c["groups"][g];
+      const nlohmann::json& group = c["groups"][g];
       TensorIndex index;
-      for (const Json& param : group["params"]) {
+      for (const nlohmann::json& param : group["params"]) {
         TensorMeta t;
         t.name = "block.0." + param[0].get<std::string>();
         t.shape = Shape(Dims(param[1].begin(), param[1].end()));
@@ -227,9 +226,9 @@ TEST(TorchVectors, Fsdp1FlatRanges) {
             EXPECT_EQ(at, end) << "blocks follow each other";
             end += box.elements();
           });
-          const Json& expected = c["ranks"][rank][g][p];
+          const nlohmann::json& expected = c["ranks"][rank][g][p];
           if (begin == end) begin = end = 0;
-          EXPECT_EQ(Json({begin, end}).dump(), expected.dump())
+          EXPECT_EQ(nlohmann::json({begin, end}).dump(), expected.dump())
               << "rank " << rank << " " << index.tensors[p].name;
         }
       }

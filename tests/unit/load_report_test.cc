@@ -12,10 +12,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
 // Three ranks on two hosts; 600 bytes selected and read, 100, 200 and 300.
-LoadReport example() {
+LoadReport example_load() {
   LoadReport r;
   r.version = "1.2.3";
   r.checkpoint = "model.h5";
@@ -73,7 +72,7 @@ LoadReport example() {
 }
 
 TEST(LoadReport, JsonHasTheDocumentedKeysAndNoOthers) {
-  Json json = Json::parse(to_json(example()));
+  nlohmann::json json = nlohmann::json::parse(to_json(example_load()));
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
   std::set<std::string> documented{
@@ -91,13 +90,13 @@ TEST(LoadReport, JsonHasTheDocumentedKeysAndNoOthers) {
 }
 
 TEST(LoadReport, JsonHoldsTheNumbers) {
-  Json json = Json::parse(to_json(example()));
+  nlohmann::json json = nlohmann::json::parse(to_json(example_load()));
   EXPECT_EQ(json["version"], "1.2.3");
   EXPECT_EQ(json["checkpoint"], "model.h5");
   EXPECT_EQ(json["ranks"], 3);
   EXPECT_EQ(json["hosts"], 2);
   EXPECT_EQ(json["ranks_per_node"], 2);
-  EXPECT_EQ(json["hints"], (Json{"a=1", "b=2"}));
+  EXPECT_EQ(json["hints"], (nlohmann::json{"a=1", "b=2"}));
   EXPECT_EQ(json["tensors_verified"], 3);
   EXPECT_EQ(json["tensors_unverified"], 1);
   EXPECT_EQ(json["wrong"], 1);
@@ -113,7 +112,7 @@ TEST(LoadReport, JsonHoldsTheNumbers) {
   EXPECT_EQ(json["shard_bytes_max"], 200);
   EXPECT_EQ(json["rss_peak_bytes_max"], 9000000);
   EXPECT_EQ(json["rss_peak_rank"], 1);
-  EXPECT_EQ(json["rss_peak_bytes"], (Json{5000000, 9000000, 5000002}));
+  EXPECT_EQ(json["rss_peak_bytes"], (nlohmann::json{5000000, 9000000, 5000002}));
   EXPECT_EQ(json["device_peak_bytes_max"], 14);
   EXPECT_EQ(json["fabric_bytes_max"], 2000002);
   EXPECT_EQ(json["pinned_bytes_max"], 8000000);
@@ -130,39 +129,39 @@ TEST(LoadReport, JsonHoldsTheNumbers) {
   EXPECT_DOUBLE_EQ(json["over_bound"], 3);
   EXPECT_DOUBLE_EQ(json["startup_s"], 0.4);
   EXPECT_EQ(json["datasets_opened"], 6);
-  EXPECT_EQ(json["notes"], (Json{"3 tensors narrowed"}));
+  EXPECT_EQ(json["notes"], (nlohmann::json{"3 tensors narrowed"}));
   EXPECT_EQ(json["wrong_tensors"],
-            (Json{{{"name", "bad"}, {"expected", "995dc9bbdf1939fa"}, {"found", "0000000000000001"}}}));
+            (nlohmann::json{{{"name", "bad"}, {"expected", "995dc9bbdf1939fa"}, {"found", "0000000000000001"}}}));
 }
 
 TEST(LoadReport, JsonListsThePhases) {
-  Json phases = Json::parse(to_json(example()))["phases"];
+  nlohmann::json phases = nlohmann::json::parse(to_json(example_load()))["phases"];
   std::vector<std::string> names;
-  for (const Json& phase : phases) {
+  for (const nlohmann::json& phase : phases) {
     names.push_back(phase["name"]);
     EXPECT_EQ(phase.size(), 7u);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"open", "plan", "read", "copy", "fill", "verify", "total"}));
-  Json read = phases[2];
+  nlohmann::json read = phases[2];
   EXPECT_DOUBLE_EQ(read["min_s"], 1);
   EXPECT_DOUBLE_EQ(read["mean_s"], 2);
   EXPECT_DOUBLE_EQ(read["max_s"], 3);
   EXPECT_EQ(read["bytes"], 600);
   EXPECT_EQ(read["bytes_min"], 100);
   EXPECT_EQ(read["bytes_max"], 300);
-  Json fill = phases[4];
+  nlohmann::json fill = phases[4];
   EXPECT_DOUBLE_EQ(fill["mean_s"], 0.5);
   EXPECT_EQ(fill["bytes"], 150);
   EXPECT_EQ(fill["bytes_min"], 0);
   EXPECT_EQ(fill["bytes_max"], 100);
-  Json total = phases[6];
+  nlohmann::json total = phases[6];
   EXPECT_DOUBLE_EQ(total["max_s"], 6);
   EXPECT_EQ(total["bytes"], 600);  // the shards, 200 on each rank
   EXPECT_EQ(phases[0]["bytes"], 0);
 }
 
 TEST(LoadReport, ReadingTwiceIsAmplification) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   r.selected_bytes = 200;
   EXPECT_DOUBLE_EQ(r.read_amplification(), 3);
   r.per_rank.assign(4, RankStats{});
@@ -172,13 +171,13 @@ TEST(LoadReport, ReadingTwiceIsAmplification) {
 }
 
 TEST(LoadReport, NothingSelectedDividesByNothing) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   r.selected_bytes = 0;
   r.bound_s = 0;
   r.per_rank.assign(2, RankStats{});
   EXPECT_DOUBLE_EQ(r.read_amplification(), 1);
   EXPECT_DOUBLE_EQ(r.read_share_max_over_mean(), 1);
-  Json json = Json::parse(to_json(r));
+  nlohmann::json json = nlohmann::json::parse(to_json(r));
   EXPECT_DOUBLE_EQ(json["read_amplification"], 1);
   EXPECT_TRUE(json["bound_s"].is_null());
   EXPECT_TRUE(json["over_bound"].is_null());
@@ -186,11 +185,11 @@ TEST(LoadReport, NothingSelectedDividesByNothing) {
 }
 
 TEST(LoadReport, WhereNothingMovesNothingIsHidden) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   r.per_rank.resize(1);  // the rank that neither copied nor filled
   EXPECT_FALSE(r.hidden_share());
   EXPECT_FALSE(r.hidden_share_min());
-  Json json = Json::parse(to_json(r));
+  nlohmann::json json = nlohmann::json::parse(to_json(r));
   EXPECT_TRUE(json["hidden_share"].is_null());
   EXPECT_TRUE(json["hidden_share_min"].is_null());
   EXPECT_TRUE(json["hidden_share_min_rank"].is_null());
@@ -198,7 +197,7 @@ TEST(LoadReport, WhereNothingMovesNothingIsHidden) {
 }
 
 TEST(LoadReport, NothingHiddenIsAShareOfZero) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   for (RankStats& s : r.per_rank) s.hidden_s = 0;
   EXPECT_EQ(r.hidden_share(), 0);
   EXPECT_EQ(r.hidden_share_min()->rank, 1u);  // the first of those that moved something
@@ -206,36 +205,36 @@ TEST(LoadReport, NothingHiddenIsAShareOfZero) {
 }
 
 TEST(LoadReport, HostLoadsHaveNoDeviceLines) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   EXPECT_THAT(to_text(r), HasSubstr("device memory"));
   for (RankStats& s : r.per_rank) s.device_peak = s.fabric_bytes = s.ring_slots = s.ring_slot_bytes = 0;
   EXPECT_THAT(to_text(r), Not(HasSubstr("device memory")));
   EXPECT_THAT(to_text(r), Not(HasSubstr("pinned")));
-  EXPECT_EQ(Json::parse(to_json(r))["pinned_bytes_max"], 0);
+  EXPECT_EQ(nlohmann::json::parse(to_json(r))["pinned_bytes_max"], 0);
   r.slots = 0;
   EXPECT_THAT(to_text(r), Not(HasSubstr("# slots")));
 }
 
 TEST(LoadReport, JsonHasTheSameKeysOnOneRank) {
-  LoadReport one = example();
+  LoadReport one = example_load();
   one.per_rank.erase(one.per_rank.begin(), one.per_rank.begin() + 2);
   one.wrong.clear();
-  Json a = Json::parse(to_json(example())), b = Json::parse(to_json(one));
+  nlohmann::json a = nlohmann::json::parse(to_json(example_load())), b = nlohmann::json::parse(to_json(one));
   for (const auto& [key, value] : a.items()) EXPECT_EQ(b[key].type_name(), value.type_name()) << key;
 }
 
 TEST(LoadReport, JsonIsValidWhateverBytesNamesHold) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   r.checkpoint = "a\xff\x1b\"\\.h5";
   r.notes = {"\xc3\x28"};
   r.wrong[0].name = std::string("w\0\xfe", 3);
-  Json json = Json::parse(to_json(r));
+  nlohmann::json json = nlohmann::json::parse(to_json(r));
   EXPECT_THAT(json["checkpoint"].get<std::string>(), HasSubstr("\\xff"));
   EXPECT_THAT(json["wrong_tensors"][0]["name"].get<std::string>(), HasSubstr("\\xfe"));
 }
 
 TEST(LoadReport, TextHasCommentsTableFiguresAndWrongLast) {
-  std::string text = to_text(example());
+  std::string text = to_text(example_load());
   EXPECT_TRUE(text.ends_with("\n#wrong 1\n")) << text;
   std::vector<std::string> rows;
   std::size_t begin = 0;
@@ -277,7 +276,7 @@ TEST(LoadReport, TextHasCommentsTableFiguresAndWrongLast) {
 }
 
 TEST(LoadReport, TextMarksBaselinesAndCutsLongListsOfWrongTensors) {
-  LoadReport r = example();
+  LoadReport r = example_load();
   r.strategy = "rank0-full";
   r.baseline = true;
   r.wrong.assign(50, {"x\ny", 1, 2});

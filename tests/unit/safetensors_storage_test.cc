@@ -52,7 +52,7 @@ std::string shard(const std::vector<std::pair<std::string, int>>& tensors, const
   return safetensors_bytes(json + "}", data);
 }
 
-std::vector<std::string> names(const TensorIndex& index) {
+std::vector<std::string> tensor_names(const TensorIndex& index) {
   std::vector<std::string> out;
   for (const TensorMeta& t : index.tensors) out.push_back(t.name);
   return out;
@@ -67,7 +67,7 @@ TEST(SafetensorsIndex, ReadsOneFile) {
   TensorIndex index = read_safetensors_index(path);
   EXPECT_EQ(index.format, "safetensors");
   EXPECT_EQ(index.path, path);
-  EXPECT_THAT(names(index), ElementsAre("b", "w"));
+  EXPECT_THAT(tensor_names(index), ElementsAre("b", "w"));
   EXPECT_EQ(index.tensors[1].path, "w");
   EXPECT_EQ(index.tensors[1].dtype, DType::i16);
   EXPECT_EQ(index.tensors[1].shape, (Shape{2, 3}));
@@ -94,7 +94,7 @@ TEST(SafetensorsIndex, ReadsAFolderOfShards) {
   folder.write("config.json", "{}");
   folder.write(".hidden.safetensors", "junk");
   TensorIndex index = read_safetensors_index(folder.path());
-  EXPECT_THAT(names(index), ElementsAre("y", "z", "x"));
+  EXPECT_THAT(tensor_names(index), ElementsAre("y", "z", "x"));
   ASSERT_EQ(index.files.size(), 2u);
   EXPECT_EQ(index.files[0].path, folder / "a.safetensors");
   EXPECT_EQ(index.tensors[2].file, 1u);
@@ -125,7 +125,7 @@ TEST(SafetensorsIndex, FollowsAnIndexFile) {
   folder.write("pytorch_model.bin.index.json", "{}");
   for (const std::string& path : {index_file, folder.path()}) {
     TensorIndex index = read_safetensors_index(path);
-    EXPECT_THAT(names(index), ElementsAre("x", "y", "z")) << path;
+    EXPECT_THAT(tensor_names(index), ElementsAre("x", "y", "z")) << path;
     EXPECT_EQ(index.files.size(), 2u);
     EXPECT_EQ(index.files[index.tensors[2].file].path, folder / "b.safetensors");
   }

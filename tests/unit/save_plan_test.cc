@@ -60,11 +60,11 @@ std::string pattern(const TensorMeta& tensor, std::size_t t, const std::vector<s
   return out;
 }
 
-struct Reached {
+struct Reach {
   int cases = 0, messages = 0, straight = 0, filtered = 0, several_rounds = 0, replicas = 0, refused = 0;
 };
 
-void expect_right(RandomCase& c, Reached& reached) {
+void expect_right(RandomCase& c, Reach& reached) {
   const Layout layout = c.layout();
   std::optional<SavePlanner> planner;
   try {
@@ -109,7 +109,7 @@ void expect_right(RandomCase& c, Reached& reached) {
 }
 
 TEST(SavePlan, EveryElementIsWrittenOnceAndRight) {
-  Reached reached;
+  Reach reached;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     RandomCase c = rich_case(seed, {.most_elements = 800});
     make_target(c);

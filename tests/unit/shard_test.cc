@@ -35,7 +35,7 @@ List strided(const List& list, std::uint64_t factor, std::uint64_t k, std::uint6
   return out;
 }
 
-struct Case {
+struct ShardCase {
   Shape shape;
   Mesh mesh;
   TensorLayout layout;
@@ -49,7 +49,7 @@ struct Case {
 };
 
 // The flat indices of a rank's elements, in the order in which its memory holds them.
-List reference(const Case& c, const Dims& at) {
+List reference(const ShardCase& c, const Dims& at) {
   const TensorLayout& layout = c.layout;
   std::vector<List> lists(c.shape.ndim());
   for (std::size_t d = 0; d < lists.size(); ++d) {
@@ -125,7 +125,7 @@ List memory_of(const Shape& shape, const Shard& shard) {
   return out;
 }
 
-Case random_case(std::mt19937_64& random) {
+ShardCase random_shard_case(std::mt19937_64& random) {
   auto below = [&](std::uint64_t n) { return random() % n; };
   constexpr std::uint64_t kLengths[] = {0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13};
   std::vector<MeshAxis> axes(1 + below(4));
@@ -160,7 +160,7 @@ Case random_case(std::mt19937_64& random) {
   return {Shape(lengths), Mesh(axes), layout};
 }
 
-bool on_replicated_axes_0(const Case& c, const Dims& at) {
+bool on_replicated_axes_0(const ShardCase& c, const Dims& at) {
   for (std::size_t axis = 0; axis < at.size(); ++axis) {
     if (c.layout.dims[axis] == -1 && at[axis] != 0) return false;
   }
@@ -172,7 +172,7 @@ constexpr int kCases = 3000;
 TEST(Shard, HoldsWhatListsOfIndicesSayInTheirOrder) {
   std::mt19937_64 random(21);
   for (int i = 0; i < kCases; ++i) {
-    Case c = random_case(random);
+    ShardCase c = random_shard_case(random);
     SCOPED_TRACE(c.text());
     for (std::uint64_t rank = 0; rank < c.mesh.ranks(); ++rank) {
       const Dims at = c.mesh.coordinate(rank);
@@ -202,7 +202,7 @@ TEST(Shard, HoldsWhatListsOfIndicesSayInTheirOrder) {
 TEST(Shard, ReplicaSetsCoverTheTensorOnce) {
   std::mt19937_64 random(22);
   for (int i = 0; i < kCases; ++i) {
-    Case c = random_case(random);
+    ShardCase c = random_shard_case(random);
     std::vector<int> seen(c.shape.elements(), 0);
     std::uint64_t largest = 0;
     for (std::uint64_t rank = 0; rank < c.mesh.ranks(); ++rank) {
@@ -220,7 +220,7 @@ TEST(Shard, ReplicaSetsCoverTheTensorOnce) {
 TEST(ForEachShard, VisitsWhatBlocksHaveOfTheBoxInTheirOrder) {
   std::mt19937_64 random(23);
   for (int i = 0; i < kCases; ++i) {
-    Case c = random_case(random);
+    ShardCase c = random_shard_case(random);
     Box within = whole_box(c.shape);
     if (i % 3 != 0) {
       for (std::size_t d = 0; d < within.ndim(); ++d) {

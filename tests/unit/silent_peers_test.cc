@@ -6,8 +6,8 @@
 namespace slabload::host {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // As a kernel on a little-endian machine printed it, on two hosts of which one had its link cut; the last lines made up.
 constexpr const char* kTable =

@@ -13,7 +13,7 @@ namespace {
 
 using slabload::testing::thrown_error;
 
-TensorIndex sample() {
+TensorIndex sample_index() {
   TensorIndex index;
   index.path = "dir/model";
   index.format = "hdf5";
@@ -52,7 +52,7 @@ TensorIndex sample() {
 }
 
 TEST(TensorIndex, SurvivesTheJourney) {
-  TensorIndex index = index_from_bytes(to_bytes(sample()));
+  TensorIndex index = index_from_bytes(to_bytes(sample_index()));
   EXPECT_EQ(index.path, "dir/model");
   EXPECT_EQ(index.format, "hdf5");
   ASSERT_EQ(index.files.size(), 2u);
@@ -93,11 +93,11 @@ TEST(TensorIndex, SurvivesTheJourney) {
   EXPECT_EQ(index.metadata, (std::map<std::string, std::string>{{"format", "pt"}, {"", "empty key"}}));
   EXPECT_EQ(index.metadata_bytes, 4096u);
   EXPECT_EQ(index.proof, IndexProof::wrong);
-  EXPECT_EQ(to_bytes(index), to_bytes(sample()));
+  EXPECT_EQ(to_bytes(index), to_bytes(sample_index()));
 }
 
 TEST(TensorIndex, EveryTruncationIsNoticed) {
-  std::string bytes = to_bytes(sample());
+  std::string bytes = to_bytes(sample_index());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     // A copy of exactly that size: a read past the end shows under the address sanitizer.
     std::string cut = bytes.substr(0, size);
@@ -108,7 +108,7 @@ TEST(TensorIndex, EveryTruncationIsNoticed) {
 
 // Damage is refused or gives an index that can be used; it never crashes and never asks for absurd memory.
 TEST(TensorIndex, DamageNeverCrashes) {
-  const std::string bytes = to_bytes(sample());
+  const std::string bytes = to_bytes(sample_index());
   std::mt19937_64 random(13);
   int refused = 0, taken = 0;
   for (int i = 0; i < 30000; ++i) {
@@ -135,7 +135,7 @@ TEST(TensorIndex, DamageNeverCrashes) {
 }
 
 TEST(TensorIndex, RefusesFileNumbersBeyondTheirType) {
-  std::string bytes = to_bytes(sample());
+  std::string bytes = to_bytes(sample_index());
   // The file number stands before the offset, whose pattern is found easily; its upper half is zero.
   std::uint64_t offset = 0x1122334455667788;
   std::string pattern(reinterpret_cast<const char*>(&offset), 8);
@@ -146,7 +146,7 @@ TEST(TensorIndex, RefusesFileNumbersBeyondTheirType) {
 }
 
 TEST(TensorIndex, FindsByNameAndAlias) {
-  TensorIndex index = sample();
+  TensorIndex index = sample_index();
   EXPECT_EQ(index.find("a/weight"), &index.tensors[0]);
   EXPECT_EQ(index.find("z/other"), &index.tensors[0]);
   EXPECT_EQ(index.find("c"), &index.tensors[2]);

@@ -19,7 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::thrown_error;
-using Json = nlohmann::json;
 
 TensorIndex index_of(const std::vector<std::string>& names) {
   TensorIndex index;
@@ -33,7 +32,7 @@ TensorIndex index_of(const std::vector<std::string>& names) {
 
 // Two hosts whose clocks differ by an hour. Counted from the barrier, rank 0 has events at -0.5 and 0.25 s,
 // rank 1 one at -0.75 s, which is the first of all.
-std::vector<RankTimeline> example() {
+std::vector<RankTimeline> example_ranks() {
   std::vector<RankTimeline> ranks(2);
   ranks[0].host = "node-a";
   ranks[0].origin_s = 1000;
@@ -49,13 +48,13 @@ std::vector<RankTimeline> example() {
 struct Rank {
   std::string name;
   std::map<int, std::string> threads;
-  std::vector<Json> events;
+  std::vector<nlohmann::json> events;
 };
 
 std::map<int, Rank> parsed(const std::string& text) {
   std::map<int, Rank> ranks;
-  Json json = Json::parse(text);
-  for (const Json& event : json.at("traceEvents")) {
+  nlohmann::json json = nlohmann::json::parse(text);
+  for (const nlohmann::json& event : json.at("traceEvents")) {
     Rank& rank = ranks[event.at("pid")];
     if (event.at("ph") == "X") {
       rank.events.push_back(event);
@@ -65,7 +64,7 @@ std::map<int, Rank> parsed(const std::string& text) {
     }
     EXPECT_EQ(event.at("ph"), "M");
     std::string what = event.at("name");
-    const Json& value = event.at("args").begin().value();
+    const nlohmann::json& value = event.at("args").begin().value();
     if (what == "process_name") {
       rank.name = value;
     } else if (what == "thread_name") {
@@ -84,7 +83,7 @@ std::set<std::string> rows(const Rank& rank) {
 }
 
 TEST(TimelineReport, HoldsEveryRanksRowsAndEvents) {
-  std::map<int, Rank> ranks = parsed(timeline_json(example(), index_of({"a", "model.b"})));
+  std::map<int, Rank> ranks = parsed(timeline_json(example_ranks(), index_of({"a", "model.b"})));
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks[0].name, "rank 0 node-a");
   EXPECT_EQ(ranks[1].name, "rank 1 node\"b\\xff");
@@ -92,18 +91,18 @@ TEST(TimelineReport, HoldsEveryRanksRowsAndEvents) {
   EXPECT_EQ(rows(ranks[1]), (std::set<std::string>{"open, plan"}));
 
   ASSERT_EQ(ranks[0].events.size(), 2u);
-  const Json& plan = ranks[0].events[0];
+  const nlohmann::json& plan = ranks[0].events[0];
   EXPECT_EQ(plan["name"], "plan");
   EXPECT_EQ(plan["cat"], "plan");
   EXPECT_EQ(plan["ts"], 250000);
   EXPECT_EQ(plan["dur"], 125000);
-  EXPECT_EQ(plan["args"], (Json{{"bytes", 0}}));
-  const Json& read = ranks[0].events[1];
+  EXPECT_EQ(plan["args"], (nlohmann::json{{"bytes", 0}}));
+  const nlohmann::json& read = ranks[0].events[1];
   EXPECT_EQ(read["name"], "model.b");
   EXPECT_EQ(read["cat"], "read");
   EXPECT_EQ(read["ts"], 1000000);
   EXPECT_EQ(read["dur"], 250000);
-  EXPECT_EQ(read["args"], (Json{{"tensor", "model.b"}, {"bytes", 4096}}));
+  EXPECT_EQ(read["args"], (nlohmann::json{{"tensor", "model.b"}, {"bytes", 4096}}));
   EXPECT_NE(read["tid"], plan["tid"]);
   ASSERT_EQ(ranks[1].events.size(), 1u);
   EXPECT_EQ(ranks[1].events[0]["ts"], 0);
@@ -120,7 +119,7 @@ TEST(TimelineReport, TimesHaveThreeDecimals) {
 }
 
 TEST(TimelineReport, NothingToShowIsStillAFile) {
-  EXPECT_EQ(Json::parse(timeline_json({}, index_of({})))["traceEvents"], Json::array());
+  EXPECT_EQ(nlohmann::json::parse(timeline_json({}, index_of({})))["traceEvents"], nlohmann::json::array());
   std::map<int, Rank> ranks = parsed(timeline_json(std::vector<RankTimeline>(3), index_of({})));
   EXPECT_EQ(ranks.size(), 3u);
   EXPECT_EQ(ranks[2].name, "rank 2 ");
@@ -152,7 +151,7 @@ TEST(TimelineReport, OverlappingSpansGetRowsOfTheirOwn) {
   std::map<int, Rank> back = parsed(timeline_json(ranks, index_of({"2-5", "0-3", "3-4", "1-2"})));
   EXPECT_EQ(rows(back[0]), (std::set<std::string>{"fill", "fill 2"}));
   std::map<std::string, std::string> row_of;
-  for (const Json& event : back[0].events) row_of[event["name"]] = back[0].threads[event["tid"]];
+  for (const nlohmann::json& event : back[0].events) row_of[event["name"]] = back[0].threads[event["tid"]];
   EXPECT_EQ(row_of, (std::map<std::string, std::string>{
                         {"0-3", "fill"}, {"1-2", "fill 2"}, {"2-5", "fill 2"}, {"3-4", "fill"}}));
 }
@@ -181,7 +180,7 @@ TEST(TimelineReport, RandomTimelinesKeepEverySpanAndNoRowOverlaps) {
   std::size_t found = 0;
   for (auto& [number, rank] : back) {
     std::map<int, std::vector<std::pair<std::int64_t, std::int64_t>>> times;
-    for (const Json& event : rank.events) {
+    for (const nlohmann::json& event : rank.events) {
       ++found;
       auto place = expected.find({number, event["cat"], event["name"]});
       ASSERT_NE(place, expected.end());
@@ -218,7 +217,7 @@ TEST(TimelineReport, LargeFilesComeInPieces) {
 }
 
 TEST(TimelineReport, BytesRebuildARanksTimeline) {
-  RankTimeline rank = example()[0];
+  RankTimeline rank = example_ranks()[0];
   std::string bytes = to_bytes(rank);
   RankTimeline back = rank_timeline_from_bytes(bytes);
   EXPECT_EQ(back.host, "node-a");

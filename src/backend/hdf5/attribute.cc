@@ -9,7 +9,7 @@ namespace slabload::hdf5 {
 namespace {
 
 // Attributes are copied to memory whole; a larger claim than this is not one of the forms we read.
-constexpr std::size_t kMost = std::size_t{1} << 20;
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 AttributeHandle open_attribute(hid_t object, const char* name, const Where& where) {
   if (SLABLOAD_HDF5(where, H5Aexists, object, name) == 0) return {};
@@ -56,7 +56,7 @@ std::optional<std::string> read_text(hid_t object, const char* name, const Where
   TypeHandle type(SLABLOAD_HDF5(where, H5Aget_type, attribute.get()));
   if (H5Tget_class(type.get()) != H5T_STRING || points_of(attribute.get(), where) != 1) return std::nullopt;
   if (H5Tis_variable_str(type.get()) > 0) return variable_text(attribute.get(), type.get(), where);
-  if (H5Tget_size(type.get()) > kMost) return std::nullopt;
+  if (H5Tget_size(type.get()) > kMostBytes) return std::nullopt;
   return fixed_text(attribute.get(), type.get(), where);
 }
 
@@ -78,7 +78,7 @@ std::optional<std::string> read_bytes(hid_t object, const char* name, const Wher
   if (!attribute) return std::nullopt;
   TypeHandle type(SLABLOAD_HDF5(where, H5Aget_type, attribute.get()));
   auto points = static_cast<std::uint64_t>(points_of(attribute.get(), where));
-  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Tget_size(type.get()) != 1 || points > kMost) {
+  if (H5Tget_class(type.get()) != H5T_INTEGER || H5Tget_size(type.get()) != 1 || points > kMostBytes) {
     fail(Status::file, "{}: attribute '{}' is not a list of bytes", text(where), name);
   }
   std::string value(points, '\0');

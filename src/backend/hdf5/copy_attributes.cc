@@ -13,7 +13,7 @@ namespace slabload::hdf5 {
 namespace {
 
 constexpr std::string_view kOurs = "slabload_";
-constexpr std::size_t kMost = 64 << 10;  // an attribute in an object header; larger ones need a newer form of the file
+constexpr std::size_t kMostInHeader = 64 << 10;  // an attribute in an object header; larger ones need a newer form of the file
 
 class Copier {
  public:
@@ -98,7 +98,7 @@ class Copier {
     const hssize_t points = none ? 0 : H5Sget_simple_extent_npoints(space.get());
     const std::size_t element = H5Tget_size(type.get());
     if (points < 0 || element == 0) return innermost_error();
-    if (narrow<std::uint64_t>(points) > kMost / element) return "it is larger than 64 KiB";
+    if (narrow<std::uint64_t>(points) > kMostInHeader / element) return "it is larger than 64 KiB";
     std::vector<unsigned char> value(std::max<std::size_t>(1, narrow<std::size_t>(points) * element), 0);
     if (!none && H5Aread(from.get(), type.get(), value.data()) < 0) return innermost_error();
     std::string reason;

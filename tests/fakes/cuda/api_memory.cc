@@ -14,10 +14,6 @@ using namespace fakecuda;
 
 namespace {
 
-std::uint64_t number_of(const void* address) {
-  return reinterpret_cast<std::uint64_t>(address);
-}
-
 Region bytes_at(const void* address, std::size_t bytes) {
   return {number_of(address), bytes, bytes, 1};
 }

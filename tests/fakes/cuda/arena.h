@@ -14,6 +14,10 @@ inline std::uint64_t page_ceil(std::uint64_t value) {
   return page_floor(value + page - 1);
 }
 
+inline std::uint64_t number_of(const void* address) {
+  return reinterpret_cast<std::uint64_t>(address);
+}
+
 // One memory file: at its public addresses nothing may be touched until protect() allows it, at the alias
 // everything may. Addresses and places in the file are never given out twice.
 class Arena {

@@ -20,7 +20,7 @@ struct Rule {
   std::string action;
 };
 
-struct State {
+struct Injected {
   std::vector<Rule> rules;
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t total = 0;
@@ -52,15 +52,15 @@ std::vector<Rule> read_rules(const std::string& all) {
   return rules;
 }
 
-State& state() {
-  static State* const kept = new State{read_rules(settings().faults), {}, 0, false};
+Injected& injected() {
+  static Injected* const kept = new Injected{read_rules(settings().faults), {}, 0, false};
   return *kept;
 }
 
 }  // namespace
 
 Fault next_call(const char* function) {
-  State& now = state();
+  Injected& now = injected();
   const std::uint64_t count = ++now.counts[function] - now.counts_before[function];
   if (now.runs.empty() || now.runs.back().first != function) now.runs.emplace_back(function, 0);
   ++now.runs.back().second;
@@ -79,23 +79,23 @@ Fault next_call(const char* function) {
 }
 
 void set_faults(const std::string& text) {
-  State& now = state();
+  Injected& now = injected();
   now.rules = read_rules(text);
   now.counts_before = now.counts;
   now.total_before = now.total;
 }
 
 const std::map<std::string, std::uint64_t>& call_counts() {
-  return state().counts;
+  return injected().counts;
 }
 const std::vector<std::pair<std::string, std::uint64_t>>& call_runs() {
-  return state().runs;
+  return injected().runs;
 }
 std::uint64_t total_calls() {
-  return state().total;
+  return injected().total;
 }
 bool gave_up() {
-  return state().gave_up;
+  return injected().gave_up;
 }
 
 }  // namespace fakecuda

@@ -13,14 +13,6 @@
 
 using namespace fakecuda;
 
-namespace {
-
-std::uint64_t number_of(const void* address) {
-  return reinterpret_cast<std::uint64_t>(address);
-}
-
-}  // namespace
-
 extern "C" {
 
 int fakecuda_enqueue(void* stream, const char* name, const FakeAccess* accesses, int count,

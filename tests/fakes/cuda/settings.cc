@@ -24,7 +24,7 @@ std::uint64_t number_in(const std::string& text, const char* variable) {
   return value;
 }
 
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+std::uint64_t as_number(const char* variable, std::uint64_t otherwise) {
   const std::string text = text_of(variable);
   return text.empty() ? otherwise : number_in(text, variable);
 }
@@ -55,7 +55,7 @@ int read_version(const char* variable, int rank, int usual) {
 
 // Those of the host, or the part of them that CUDA_VISIBLE_DEVICES (numbers only) leaves.
 void read_gpus(Settings& settings) {
-  const int there = static_cast<int>(number_of("SLABLOAD_FAKE_GPUS", 8));
+  const int there = static_cast<int>(as_number("SLABLOAD_FAKE_GPUS", 8));
   std::string list = text_of("CUDA_VISIBLE_DEVICES");
   for (int gpu = 0; list.empty() && gpu < there; ++gpu) settings.visible.push_back(gpu);
   while (!list.empty()) {
@@ -73,8 +73,8 @@ Settings read_settings() {
   settings.rank = rank();
   read_mode(settings);
   read_gpus(settings);
-  settings.driver = number_of("SLABLOAD_FAKE_DRIVER", 1) != 0;
-  settings.memory = number_of("SLABLOAD_FAKE_MEMORY", settings.memory);
+  settings.driver = as_number("SLABLOAD_FAKE_DRIVER", 1) != 0;
+  settings.memory = as_number("SLABLOAD_FAKE_MEMORY", settings.memory);
   settings.faults = text_of("SLABLOAD_FAKE_FAULT");
   settings.stats_folder = text_of("SLABLOAD_FAKE_STATS");
   settings.runtime_version = read_version("SLABLOAD_FAKE_CUDA_VERSION", settings.rank, CUDART_VERSION);
