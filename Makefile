@@ -346,7 +346,7 @@ $(double_programs): $(B)/doubles/%: %.cc $(O)/flags
 -include $(double_programs:=.d)
 double_tests := $(if $(filter 1,$(cuda)),$(fake_cudart) $(fake_nccl) $(double_programs) $(B)/gpu_tests $(gpu_tools))
 
-$(preloads): $(B)/%.so: tests/tools/%.c
+$(preloads): $(B)/%.so: tests/tools/%.c tests/tools/kept_env.h
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -Wall -Wextra -O1 -g1 -shared -fPIC -o $@ $< -ldl

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/all_ranks.h"
+#include "app/host_memory.h"
 #include "backend/host/device.h"
 #include "backend/safetensors/shard_file.h"
 #include "backend/safetensors/staged_shards.h"
@@ -197,12 +198,18 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   agree_on_inputs(control, inputs_text(index_, *layout_, params));
   std::unique_ptr<Planner> planner;
   LoaderOptions loader_options;
+  RankFigures figures;
   loader_options.verify = verify;
   together(control, [&] {
     planner = Planner::make(index_, *layout_, params);  // says what a budget lacks
     loader_options.staging = checked_split(params, converts_any(index_, params.cast));
     out.plan = planner->plan(static_cast<std::uint64_t>(session_.rank()));
+    figures = rank_figures(index_, params, out.plan);
   });
+  stats.leaving_bytes = figures.leaving_bytes;
+  const StagingSplit& split = loader_options.staging;
+  check_host_memory(session_,
+                    split.slots * split.slot_bytes + (hardware_->gpu() ? 0 : figures.peak_bytes() + split.scratch));
   stats.plan_s = lap(Phase::plan);
 
   watchdog.at("open", nullptr);
@@ -257,6 +264,7 @@ Loaded LoadJob::run(const std::string& strategy, VerifyMode verify, Watchdog& wa
   for (std::size_t rank = 0; rank < out.report.per_rank.size(); ++rank) {
     moved.read_bytes.add(out.report.per_rank[rank].read_bytes, rank);
     moved.received_bytes.add(out.report.per_rank[rank].fill_bytes, rank);
+    moved.leaving_bytes.add(out.report.per_rank[rank].leaving_bytes, rank);
   }
   out.report.bound_s = time_bound(moved, costs_);
   watchdog.waiting("end (closing the files on all ranks)", nullptr);

@@ -32,6 +32,7 @@ struct RankStats {
   std::uint64_t write_requests = 0;
   std::uint64_t copy_bytes = 0;
   std::uint64_t fill_bytes = 0;    // received from other ranks
+  std::uint64_t leaving_bytes = 0;  // what the plan's fills send over this rank's link
   std::uint64_t verify_bytes = 0;  // bytes run through a checksum
   std::uint64_t shard_bytes = 0;
   std::uint64_t staging_peak = 0;  // bytes of staging allocated (with what a baseline keeps aside)

@@ -29,12 +29,16 @@ double time_bound(const PlanSummary& summary, const Costs& costs) {
   };
   const double reading = std::max(over(summary.read_bytes.sum, costs.filesystem),
                                   over(summary.read_bytes.max, costs.filesystem_rank));
-  const double filling = over(summary.received_bytes.max, costs.fabric_rank);
+  const double filling = over(std::max(summary.received_bytes.max, summary.leaving_bytes.max), costs.fabric_rank);
   const double unhidden = summary.rounds_at_once > 1 ? 1.0 / static_cast<double>(std::max<std::uint64_t>(1, summary.rounds)) : 1.0;
   return std::max(reading, filling) + std::min(reading, filling) * unhidden;
 }
 
 namespace {
+
+// MPI's broadcasts that do not block are sent to each of so many ranks, to more along a chain (Open MPI, nbc_ibcast.c). NCCL's
+// go along a chain always.
+constexpr std::uint64_t kMostSentToEach = 4;
 
 // Of a group's members, those on this rank's node.
 struct NodeShare {
@@ -67,7 +71,10 @@ NodeShare node_share(const RankGroup& group, const NodeMap& nodes, std::uint64_t
   return share;
 }
 
-RankFigures figures_of(const TensorIndex& index, const NodeMap& nodes, const LoadPlan& plan) {
+}  // namespace
+
+RankFigures rank_figures(const TensorIndex& index, const PlanParams& params, const LoadPlan& plan) {
+  const NodeMap& nodes = params.nodes;
   RankFigures f;
   std::vector<NodeShare> shares;
   for (const RankGroup& group : plan.groups) shares.push_back(node_share(group, nodes, plan.rank));
@@ -81,7 +88,10 @@ RankFigures figures_of(const TensorIndex& index, const NodeMap& nodes, const Loa
     for (const FillItem& fill : round.fills) {
       const bool message = fill.kind == FillItem::Kind::send || fill.kind == FillItem::Kind::receive;
       const std::uint64_t brought = brought_bytes(fill, message ? 0 : shares[fill.group].self);
-      f.sent_bytes += message ? brought : brought * (shares[fill.group].size - 1);
+      const std::uint64_t others = message ? 1 : shares[fill.group].size - 1;
+      f.sent_bytes += brought * others;
+      const bool chain = fill.kind == FillItem::Kind::broadcast && (params.pinned || others >= kMostSentToEach);
+      f.leaving_bytes += chain ? brought : brought * others;
       if (fill.kind != FillItem::Kind::send) f.received_bytes += fill.bytes - brought;
       if (fill.kind == FillItem::Kind::receive && nodes.node(fill.peer) != node) f.from_nodes_bytes += fill.bytes;
       if (message || !shares[fill.group].first) continue;
@@ -102,8 +112,6 @@ RankFigures figures_of(const TensorIndex& index, const NodeMap& nodes, const Loa
   return f;
 }
 
-}  // namespace
-
 PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanParams& params,
                      const SimulateOptions& options) {
   PlanSummary out;
@@ -122,7 +130,7 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
     const LoadPlan plan = planner->plan(rank);
     if (validator) validator->add(plan);
     if (options.watch) options.watch(plan);
-    RankFigures f = figures_of(index, params.nodes, plan);
+    RankFigures f = rank_figures(index, params, plan);
     f.staging_bytes += split.slots * split.slot_bytes + split.scratch;
     out.rounds = plan.rounds.size();
     out.rounds_at_once = plan.rounds_at_once;
@@ -130,6 +138,7 @@ PlanSummary simulate(const TensorIndex& index, const Layout& layout, const PlanP
     out.requests.add(f.requests, rank);
     out.received_bytes.add(f.received_bytes, rank);
     out.sent_bytes.add(f.sent_bytes, rank);
+    out.leaving_bytes.add(f.leaving_bytes, rank);
     out.shard_bytes.add(f.shard_bytes, rank);
     out.staging_bytes.add(f.staging_bytes, rank);
     out.peak_bytes.add(f.peak_bytes(), rank);

@@ -22,14 +22,19 @@ struct RankSpread {
 struct RankFigures {
   std::uint64_t read_bytes = 0, requests = 0, received_bytes = 0, sent_bytes = 0, shard_bytes = 0,
                 staging_bytes = 0, from_nodes_bytes = 0;  // the last: counted once per node and group
+  std::uint64_t leaving_bytes = 0;  // sent_bytes, but for broadcasts that are passed on along a chain: those once
   std::uint64_t peak_bytes() const { return shard_bytes + staging_bytes; }
 };
+
+// What a plan has its rank do; the staging is the plan's own, without slots for pinned memory.
+RankFigures rank_figures(const TensorIndex& index, const PlanParams& params, const LoadPlan& plan);
 
 struct PlanSummary {
   std::uint64_t ranks = 0, tensors = 0, rounds = 0;
   std::uint64_t rounds_at_once = 1;  // under way; with 1 nothing is read while transfers are
   std::uint64_t selected_bytes = 0;  // stored size of what is to be read, each tensor once
   RankSpread read_bytes, requests, received_bytes, sent_bytes, shard_bytes;
+  RankSpread leaving_bytes;
   RankSpread peak_bytes;     // shards + staging + what a baseline keeps
   RankSpread staging_bytes;  // all slots, with what a baseline keeps
   std::uint64_t nodes = 0;
@@ -41,8 +46,8 @@ struct PlanSummary {
   double share_max_over_mean() const;  // of read bytes; 1 if nothing is read
 };
 
-// read = max(all bytes read / file system, largest rank's read / its link), fill = the largest rank's received bytes / its fabric
-// link; of the rates that are given. With rounds under way at once the shorter one of the two is hidden behind the longer one
+// read = max(all bytes read / file system, largest rank's read / its link), fill = the most that a rank receives, or that leaves
+// it, / its fabric link; of the rates that are given. With rounds under way at once the shorter one of the two is hidden behind the longer one
 // but for a round: max(read, fill) + min(read, fill) / rounds; else read + fill.
 double time_bound(const PlanSummary& summary, const Costs& costs);
 

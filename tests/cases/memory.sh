@@ -114,3 +114,19 @@ smallest_budget() {
 }
 smallest_budget --layout fsdp2
 smallest_budget --layout hsdp --mesh dp_replicate=2,dp_shard=2 --min-read 4KiB --cast fp32
+
+# What the ranks of a host need together and the host does not have: refused before anything is read, not ended by the system.
+# A tensor that was never written, of 0.4 of this machine's memory: one rank could hold it, four could not.
+rm -f model.h5
+"$PYTHON" - <<'END'
+import h5py
+fields = dict(line.split(":") for line in open("/proc/meminfo"))
+kib = sum(int(fields[name].split()[0]) for name in ("MemTotal", "SwapTotal"))
+with h5py.File("model.h5", "w") as f:
+    f.create_dataset("large", (kib * 1024 * 2 // 5 // 4096, 1024), "f4")
+END
+run_mpi 4 load model.h5 --layout replicate --mesh dp_replicate=4
+expect_status 2
+expect_equal "$(grep -c 'slabload: error' "$ERR")" 1 "lines of error"
+expect_err 'host [^ ]+: its 4 ranks need [0-9.]+ GB of memory .*has [0-9.]+ GB'
+grep 'slabload: error' "$ERR"

@@ -8,9 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kept_env.h"
+
 static long shift(void) {
-  const char* seconds = getenv("SLABLOAD_CLOCK_SHIFT");
-  const char* host = getenv("SLABLOAD_CLOCK_HOST");
+  const char* seconds = kept_env("SLABLOAD_CLOCK_SHIFT");
+  const char* host = kept_env("SLABLOAD_CLOCK_HOST");
   char name[256] = "";
   if (seconds == NULL) return 0;
   if (host != NULL && (gethostname(name, sizeof name - 1) != 0 || strcmp(name, host) != 0)) return 0;

@@ -15,23 +15,25 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "kept_env.h"
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static unsigned long long number(const char* name, unsigned long long otherwise) {
-  const char* text = getenv(name);
+  const char* text = kept_env(name);
   return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
 static int this_rank(void) {
-  const char* wanted = getenv("SLABLOAD_EIO_RANK");
+  const char* wanted = kept_env("SLABLOAD_EIO_RANK");
   if (!wanted || !*wanted) return 1;
-  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
-  if (!rank) rank = getenv("SLURM_PROCID");
+  const char* rank = kept_env("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = kept_env("SLURM_PROCID");
   return rank && strcmp(rank, wanted) == 0;
 }
 
 static int broken(int fd, off64_t offset, size_t bytes) {
-  const char* path = getenv("SLABLOAD_EIO_PATH");
+  const char* path = kept_env("SLABLOAD_EIO_PATH");
   if (!path || offset < 0 || bytes == 0 || !this_rank()) return 0;
   char link[64], opened[PATH_MAX], wanted[PATH_MAX];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -62,12 +64,12 @@ static size_t total(const struct iovec* parts, int count) {
   } while (0)
 
 ssize_t read(int fd, void* to, size_t bytes) {
-  if (getenv("SLABLOAD_EIO_PATH")) FAIL_IF_BROKEN(fd, lseek64(fd, 0, SEEK_CUR), bytes);
+  if (kept_env("SLABLOAD_EIO_PATH")) FAIL_IF_BROKEN(fd, lseek64(fd, 0, SEEK_CUR), bytes);
   return NEXT(read)(fd, to, bytes);
 }
 
 ssize_t readv(int fd, const struct iovec* parts, int count) {
-  if (getenv("SLABLOAD_EIO_PATH")) FAIL_IF_BROKEN(fd, lseek64(fd, 0, SEEK_CUR), total(parts, count));
+  if (kept_env("SLABLOAD_EIO_PATH")) FAIL_IF_BROKEN(fd, lseek64(fd, 0, SEEK_CUR), total(parts, count));
   return NEXT(readv)(fd, parts, count);
 }
 

@@ -25,15 +25,17 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "kept_env.h"
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static int happened;
 
 static int this_rank(void) {
-  const char* wanted = getenv("SLABLOAD_FAULT_RANK");
+  const char* wanted = kept_env("SLABLOAD_FAULT_RANK");
   if (!wanted || !*wanted) return 1;
-  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
-  if (!rank) rank = getenv("SLURM_PROCID");
+  const char* rank = kept_env("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = kept_env("SLURM_PROCID");
   return rank && strcmp(rank, wanted) == 0;
 }
 
@@ -74,14 +76,14 @@ static void replace(const char* path) {
 }
 
 int flock(int fd, int operation) {
-  const char* code = getenv("SLABLOAD_FAULT_LOCK");
+  const char* code = kept_env("SLABLOAD_FAULT_LOCK");
   if (!code || !*code) return NEXT(flock)(fd, operation);
   errno = atoi(code);
   return -1;
 }
 
 static off64_t number(const char* name) {
-  const char* text = getenv(name);
+  const char* text = kept_env(name);
   return text ? (off64_t)strtoull(text, NULL, 0) : 0;
 }
 
@@ -92,8 +94,8 @@ static size_t total(const struct iovec* parts, int count) {
 }
 
 static void before_read(int fd, off64_t offset, size_t bytes) {
-  const char* path = getenv("SLABLOAD_FAULT_PATH");
-  const char* fault = getenv("SLABLOAD_FAULT");
+  const char* path = kept_env("SLABLOAD_FAULT_PATH");
+  const char* fault = kept_env("SLABLOAD_FAULT");
   if (happened || !path || !fault || offset < 0 || !this_rank()) return;
   if (offset < number("SLABLOAD_FAULT_OFFSET") || (off64_t)bytes < number("SLABLOAD_FAULT_BYTES")) return;
   int saved = errno;
@@ -114,12 +116,12 @@ static void before_read(int fd, off64_t offset, size_t bytes) {
 }
 
 ssize_t read(int fd, void* to, size_t bytes) {
-  if (getenv("SLABLOAD_FAULT")) before_read(fd, lseek64(fd, 0, SEEK_CUR), bytes);
+  if (kept_env("SLABLOAD_FAULT")) before_read(fd, lseek64(fd, 0, SEEK_CUR), bytes);
   return NEXT(read)(fd, to, bytes);
 }
 
 ssize_t readv(int fd, const struct iovec* parts, int count) {
-  if (getenv("SLABLOAD_FAULT")) before_read(fd, lseek64(fd, 0, SEEK_CUR), total(parts, count));
+  if (kept_env("SLABLOAD_FAULT")) before_read(fd, lseek64(fd, 0, SEEK_CUR), total(parts, count));
   return NEXT(readv)(fd, parts, count);
 }
 

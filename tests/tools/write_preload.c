@@ -21,29 +21,31 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "kept_env.h"
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static long passed;
 static int happened;
 
 static long number(const char* name) {
-  const char* text = getenv(name);
+  const char* text = kept_env(name);
   return text && *text ? strtol(text, NULL, 0) : 0;
 }
 
 static int this_rank(void) {
-  const char* wanted = getenv("SLABLOAD_WRITE_RANK");
+  const char* wanted = kept_env("SLABLOAD_WRITE_RANK");
   if (!wanted || !*wanted) return 1;
-  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
-  if (!rank) rank = getenv("SLURM_PROCID");
+  const char* rank = kept_env("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = kept_env("SLURM_PROCID");
   return rank && strcmp(rank, wanted) == 0;
 }
 
 /* The fault if this call is one that counts, or NULL. */
 static const char* fault_at(int fd, const char* call, size_t bytes, char* opened) {
-  const char* fault = getenv("SLABLOAD_WRITE_FAULT");
-  const char* part = getenv("SLABLOAD_WRITE_PATH");
-  const char* wanted = getenv("SLABLOAD_WRITE_CALL");
+  const char* fault = kept_env("SLABLOAD_WRITE_FAULT");
+  const char* part = kept_env("SLABLOAD_WRITE_PATH");
+  const char* wanted = kept_env("SLABLOAD_WRITE_CALL");
   if (!fault || !*fault || !part || strcmp(wanted && *wanted ? wanted : "write", call) != 0 || !this_rank()) return NULL;
   if ((long)bytes < number("SLABLOAD_WRITE_BYTES")) return NULL;
   char link[64];

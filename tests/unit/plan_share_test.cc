@@ -158,6 +158,25 @@ TEST(Simulate, BoundsTheTimeByTheSlowestPart) {
   EXPECT_DOUBLE_EQ(time_bound(summary, costs), 6.05);
   costs.fabric_rank = 0.5e9;
   EXPECT_DOUBLE_EQ(time_bound(summary, costs), 10.6);
+  summary.leaving_bytes.add(6'000'000'000, 1);
+  EXPECT_DOUBLE_EQ(time_bound(summary, costs), 12.6);
+}
+
+// Rank 0 of a baseline has to send everything to each of few ranks; of many it hands it to the first one of a chain, as NCCL
+// does with few too. What slabs are filled with leaves each rank as evenly as it comes.
+TEST(Simulate, CountsWhatLeavesARank) {
+  TensorIndex index = parse_table("a\tf32\t1024,1024\nb\tf32\t2048,512\n", "even");
+  const std::uint64_t bytes = 2 * 4 * 1024 * 1024;
+  auto leaving = [&](std::uint64_t ranks, const char* strategy, bool pinned) {
+    PlanParams params;
+    params.strategy = strategy;
+    params.pinned = pinned;
+    return simulate(index, Layout::preset("replicate", Mesh({{"dp_replicate", ranks}})), params).leaving_bytes.max;
+  };
+  EXPECT_EQ(leaving(4, "rank0-broadcast", false), 3 * bytes);
+  EXPECT_EQ(leaving(5, "rank0-broadcast", false), bytes);
+  EXPECT_EQ(leaving(4, "rank0-broadcast", true), bytes);
+  EXPECT_EQ(leaving(4, "slab", false), 3 * bytes / 4);
 }
 
 // With windows far smaller than the ranks, nearly all ranks have nothing to read; visiting them all from
