@@ -126,8 +126,11 @@ void write_pieces(const std::string& path,
   }
   // The file at the end of a link is replaced, whole or not at all.
   const std::string target = fs::exists(there) ? fs::canonical(path, none).string() : path;
-  if (fs::exists(there) && (target.ends_with(".safetensors") || hdf5::is_hdf5(target)))
-    fail(Status::usage, "{}: is a checkpoint, which no report replaces", printable(path));
+  // What ends like the index of a safetensors checkpoint is taken for one, also where there was none.
+  constexpr const char* kIndexEnding = ".index.json";
+  if (target.ends_with(kIndexEnding) || (fs::exists(there) && (target.ends_with(".safetensors") || hdf5::is_hdf5(target))))
+    fail(Status::usage, "{}: is {} checkpoint, which no report replaces", printable(path),
+         target.ends_with(kIndexEnding) ? "the index of a" : "a");
   constexpr std::size_t kGathered = 1 << 20;  // of small pieces, before they are written
   host::TemporaryFile temporary(target);
   std::string gathered;

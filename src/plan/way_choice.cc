@@ -96,32 +96,32 @@ Estimate WayChoice::estimate(const PlanTensor& tensor, Way way) const {
   const double cell = real(tensor.cell) * real(tensor.source_size);
   const double shard = real(tensor.cell) * real(tensor.final_size);
   const double worth = real(std::max<std::uint64_t>(1, params_.min_read));
-  // `times`: how often each byte is read.
-  auto reading = [&](double times, double requests) {
+  // `times`: how often each byte is read. `most`: what the rank reads that reads most; of a dimension shorter than the ranks,
+  // some read nothing.
+  auto reading = [&](double times, double most, double requests) {
     if (tensor.fill) return 0.0;
-    return std::max(times * bytes / costs.fs(), times * bytes / (ranks * costs.fs_per_rank())) +
-           requests * costs.request() / ranks;
+    return std::max(times * bytes / costs.fs(), most / costs.fs_per_rank()) + requests * costs.request() / ranks;
   };
   const double missing = shard * (replicas - 1) / replicas;  // what the other owners bring
   switch (way) {
     case Way::none:
       break;
     case Way::direct:
-      out.read_s = reading(1, cells * std::max(replicas, runs));
+      out.read_s = reading(1, cell / replicas, cells * std::max(replicas, runs));
       if (tensor.replicas > 1) out.fill_s = missing / costs.fabric() + hops(tensor.replicas) * costs.message();
       break;
     case Way::relay: {
       const double stretches = 1 + cell / real(kStretchBytes);
-      out.read_s = reading(1, cells * std::max(stretches, runs));
+      out.read_s = reading(1, cell / replicas, cells * std::max(stretches, runs));
       out.fill_s = missing / costs.fabric() + stretches * hops(tensor.replicas) * costs.message();
       break;
     }
     case Way::reread:
-      out.read_s = reading(replicas, cells * replicas * runs);
+      out.read_s = reading(replicas, cell, cells * replicas * runs);
       break;
     case Way::exchange: {
       const double readers = 1 + std::min(bytes / kExtent, ranks - 1);
-      out.read_s = reading(1, readers);
+      out.read_s = reading(1, bytes / ranks, readers);
       // What all own, every reader broadcasts. Else each cell gets its pieces, of a slab of an inner dimension one of every
       // reader's extent, and with several owners one of them then broadcasts it.
       double messages = readers * hops(ranks_);
@@ -133,7 +133,7 @@ Estimate WayChoice::estimate(const PlanTensor& tensor, Way way) const {
     case Way::spread: {
       const double final_bytes = real(tensor.elements) * real(tensor.final_size);
       const double windows = bytes / worth;  // the share of a request
-      out.read_s = reading(1, windows);
+      out.read_s = reading(1, bytes / ranks, windows);
       out.fill_s = final_bytes * (1 - 1 / ranks) / costs.fabric() + windows * hops(ranks_) * costs.message();
       out.copy_s = shard / costs.copy();
       break;

@@ -162,6 +162,19 @@ expect_status 2
 expect_err 'same\.h5: is a checkpoint, which no report replaces'
 expect_equal "$(cksum model.h5)" "$(cat whole)" "the checkpoint"
 rm same.h5
+# Nor the index of a folder of shards, and it makes none there.
+run export model.h5 --out shards --max-file-bytes 400KB
+expect_status 0
+cksum shards/*.index.json >whole.index
+for given in "load shards --report shards/model.safetensors.index.json" "plan model.h5 --ranks 2 --report shards/model.safetensors.index.json" \
+  "plan model.h5 --ranks 2 --svg shards/other.index.json"; do
+  # shellcheck disable=SC2086
+  run $given
+  expect_status 2
+  expect_err 'index'
+done
+expect_equal "$(cksum shards/*.index.json)" "$(cat whole.index)" "the index"
+rm -r shards
 
 # bench: every strategy, JSON and CSV
 run_mpi 2 bench model.h5 --repeat 2 --warmup 0 --json bench.json --csv bench.csv --plot bench.svg

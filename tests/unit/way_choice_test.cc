@@ -11,6 +11,8 @@
 
 #include "fakes/random_case.h"
 #include "fakes/tables.h"
+#include "index/table.h"
+#include "plan/simulate.h"
 #include "unit/thrown_error.h"
 
 namespace slabload {
@@ -157,6 +159,24 @@ INSTANTIATE_TEST_SUITE_P(Tables, CostModel, ::testing::ValuesIn(kTables), [](con
   std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
   return name;
 });
+
+// Eight experts on 64 ranks: eight ranks would read everything, each 8/64 of what all could. A read cannot be estimated to end
+// before the rank that reads most can have its bytes.
+TEST(WayChoice, KnowsThatAShortDimensionHasFewReaders) {
+  const TensorIndex index = parse_table("experts.w1\tbf16\t8,4096,14336\nexperts.w2\tbf16\t8,4096,14336\n", "experts");
+  for (std::uint64_t ranks : {8u, 11u, 64u, 1000u}) {
+    const Layout layout = Layout::preset("fsdp2", Mesh({{"dp_shard", ranks}}));
+    PlanParams params;
+    params.costs = Costs::parse("fs=100GB/s,fs_per_rank=1GB/s,fabric=50GB/s");
+    for (const StrategyEstimate& one : estimate_strategies(index, layout, params)) {
+      if (one.baseline) continue;
+      params.strategy = one.strategy;
+      const PlanSummary plan = simulate(index, layout, params);
+      EXPECT_GE(one.estimate.read_s, 0.999 * static_cast<double>(plan.read_bytes.max) / 1e9) << one.strategy << " on " << ranks;
+      if (one.strategy == "auto") EXPECT_LT(plan.share_max_over_mean(), 1.05) << ranks;
+    }
+  }
+}
 
 TEST(Costs, AreParsed) {
   const Costs costs =
