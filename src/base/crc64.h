@@ -28,6 +28,9 @@ inline std::uint64_t crc64_append(std::uint64_t crc_a, std::uint64_t crc_b, std:
   return crc64_shift(crc_a, size_b) ^ crc_b;
 }
 
+// The linear CRC of `count` copies, one after the other, of a part of `size` bytes that has the linear CRC `crc`.
+std::uint64_t crc64_repeat(std::uint64_t crc, std::uint64_t size, std::uint64_t count);
+
 // The standard CRC-64/XZ of a message of `size` bytes in all whose linear CRC is `linear`.
 std::uint64_t crc64_finish(std::uint64_t linear, std::uint64_t size);
 

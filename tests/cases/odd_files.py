@@ -210,3 +210,39 @@ run = Run(2, ["load", "odd.h5", "--exclude", "*"], status=2)
 run = Run(2, ["load", "odd.h5", "--select", "tied/*", "--report", "report.json"])
 check(json.loads((work / "report.json").read_text())["tensors"] == 1, "a tensor cannot be selected by its second name")
 print(f"--select: {len(reasons)} skipped objects refused with their reasons")
+
+# ---- what was never written has values all the same: its fill value ---------------------------------------------------------
+def crc64(data):  # CRC-64/XZ, bit by bit
+    crc = ~0 & (1 << 64) - 1
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xC96C5795D7870F42 if crc & 1 else 0)
+    return ~crc & (1 << 64) - 1
+
+
+kinds = [("f", "<f4", 7.5, {}), ("big", ">i4", -3, {}), ("chunked", "<f8", 0.1, {"chunks": (4, 3)}), ("none", "<i2", None, {})]
+with h5py.File(work / "unwritten.h5", "w") as unwritten, h5py.File(work / "written.h5", "w") as written, \
+        h5py.File(work / "zeros.h5", "w") as zeros, h5py.File(work / "summed.h5", "w") as summed, h5py.File(work / "wrong.h5", "w") as wrong:
+    for name, kind, fill, more in kinds:
+        values = np.full((30, 10), 0 if fill is None else fill, kind)
+        crc = crc64(values.astype(values.dtype.newbyteorder("<")).tobytes())
+        unwritten.create_dataset(name, values.shape, kind, fillvalue=fill, **more)
+        written.create_dataset(name, data=values, **more)
+        zeros.create_dataset(name, data=np.zeros_like(values), **more)
+        summed.create_dataset(name, values.shape, kind, fillvalue=fill, **more).attrs["slabload_crc64"] = np.uint64(crc)
+        wrong.create_dataset(name, values.shape, kind, fillvalue=fill, **more).attrs["slabload_crc64"] = np.uint64(crc ^ 1)
+for ranks in (1, 3):
+    for pair in (("unwritten.h5", "written.h5"), ("written.h5", "unwritten.h5")):
+        run = Run(ranks, ["verify", pair[0], "--against", pair[1]])
+        check("# tensors equal 4, different 0" in run.out, run.out)
+    run = Run(ranks, ["verify", "unwritten.h5", "--against", "zeros.h5"], status=1)
+    check("# tensors equal 1, different 3" in run.out, run.out)  # the one whose fill value is zero
+    run = Run(ranks, ["verify", "summed.h5", "--trust-index"])
+    check("# tensors verified 4, unverified 0" in run.out, run.out)
+    Run(ranks, ["load", "summed.h5", "--trust-index", "--report", "report.json"])
+    check(json.loads((work / "report.json").read_text())["tensors_verified"] == 4, "checksums of fill values are not looked at")
+    for verb in ("verify", "load"):
+        run = Run(ranks, [verb, "wrong.h5", "--trust-index"], status=1)
+        check("# wrong 4" in run.out or "#wrong 4" in run.out, run.out)
+print("never written: equal to what is written with the same values, and their checksums count")

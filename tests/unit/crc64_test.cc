@@ -86,6 +86,19 @@ TEST(Crc64, AppendsOneAfterTheOther) {
   EXPECT_EQ(crc64_finish(crc, a.size() + b.size() + c.size()), reference_crc(a + b + c));
 }
 
+TEST(Crc64, RepeatsAPart) {
+  for (const std::string part : {"", "x", "abcdefgh", "123456789"}) {
+    const std::uint64_t crc = crc64_part(part.data(), part.size());
+    std::string all;
+    for (std::uint64_t count = 0; count < 70; ++count, all += part)
+      EXPECT_EQ(crc64_repeat(crc, part.size(), count), crc64_part(all.data(), all.size())) << part << " x " << count;
+  }
+  // As many as there can be: 2^63 - 1 bytes are 7 x 49 x 73 x ... of one; the same in two steps.
+  const std::uint64_t one = crc64_part("z", 1), seven = crc64_repeat(one, 1, 7);
+  const std::uint64_t count = ((std::uint64_t{1} << 63) - 1) / 7;
+  EXPECT_EQ(crc64_repeat(seven, 7, count), crc64_repeat(one, 1, 7 * count));
+}
+
 TEST(Crc64, ShiftsOverHugeGaps) {
   std::string bytes = "slab";
   std::uint64_t crc = crc64_part(bytes.data(), bytes.size());

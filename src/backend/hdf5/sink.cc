@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <filesystem>
 
 #include "backend/hdf5/create.h"
@@ -52,8 +53,15 @@ struct TemporaryName {
     if (std::sscanf(rest.c_str(), "%9ld-%9d-%n", &pid, &number, &host_at) == 2 && host_at > 0)
       host = rest.substr(static_cast<std::size_t>(host_at));
   }
-  // True if there is such a process, here.
-  bool runs() const { return pid > 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM); }
+  // True if there is such a process, here, and it has not ended; of one that has, its parent may not have heard yet.
+  bool runs() const {
+    if (pid <= 0 || (kill(static_cast<pid_t>(pid), 0) != 0 && errno != EPERM)) return false;
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid));  // "PID (NAME) STATE ..."
+    std::string line;
+    std::getline(stat, line);
+    const std::size_t name_end = line.rfind(") ");
+    return name_end == std::string::npos || line.compare(name_end + 2, 1, "Z") != 0;
+  }
 };
 
 }  // namespace
