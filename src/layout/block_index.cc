@@ -1,11 +1,6 @@
 #include "layout/block_index.h"
 
 namespace slabload {
-namespace {
-
-constexpr std::size_t kFew = 16;  // blocks that are looked at one by one
-
-}  // namespace
 
 BlockIndex::BlockIndex(const Shard& shard) : box_(shard.box), blocks_(shard.blocks) {
   if (blocks_.size() <= kFew || shard.flat) return;

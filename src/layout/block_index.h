@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "layout/runs.h"
@@ -11,6 +13,8 @@ namespace slabload {
 
 class BlockIndex {
  public:
+  static constexpr std::size_t kFew = 16;  // blocks that are looked at one by one
+
   // Keeps references to the box and the blocks.
   explicit BlockIndex(const Shard& shard);
 
@@ -44,6 +48,20 @@ class BlockIndex {
   const Box& box_;
   const std::vector<ShardBlock>& blocks_;
   std::vector<std::vector<Run>> grid_;  // the runs of each dimension, all of which are combined; empty: the blocks are few
+};
+
+// Of the tensors of one rank's plan, each made once: one that takes a time that grows with its blocks is asked for in every round.
+class BlockIndexes {
+ public:
+  // Valid until the next call. The shard stays where it is.
+  const BlockIndex& of(std::uint32_t tensor, const Shard& shard) {
+    if (shard.blocks.size() <= BlockIndex::kFew) return few_.emplace(shard);
+    return many_.try_emplace(tensor, shard).first->second;
+  }
+
+ private:
+  std::optional<BlockIndex> few_;
+  std::unordered_map<std::uint32_t, BlockIndex> many_;
 };
 
 }  // namespace slabload

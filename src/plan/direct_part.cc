@@ -70,7 +70,8 @@ bool DirectPart::communicates(std::size_t round) const {
                      [&](const Piece& piece) { return sharers(context_.tensors[piece.tensor]) > 1; });
 }
 
-void DirectPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
+void DirectPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& /*blocks*/,
+                        Round& out) const {
   out.reads.reserve(out.reads.size() + rounds_[round].size());
   for (const Piece& piece : rounds_[round]) append_piece(piece, first_step++, plan, out);
 }

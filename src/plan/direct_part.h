@@ -21,7 +21,7 @@ class DirectPart final : public PlanPart {
   void append_steps(std::size_t round, std::vector<ReadStep>& steps) const override;
   bool communicates(std::size_t round) const override;
   std::size_t fills(std::size_t round) const override { return communicates(round) ? rounds_[round].size() : 0; }
-  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const override;
+  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks, Round& out) const override;
 
  private:
   struct Piece {

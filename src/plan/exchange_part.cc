@@ -122,7 +122,7 @@ std::uint64_t ExchangePart::reader_of(const Segment& segment, const Window& wind
 }
 
 void ExchangePart::append_reads(const Segment& segment, const Window& window, std::uint32_t step, LoadPlan& plan,
-                                Round& out) const {
+                                BlockIndexes& indexes, Round& out) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
   const FlatRange share = share_of(segment, window, plan.rank);
@@ -137,7 +137,7 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
   // Of its own cell. In a save whoever has a cell writes its own.
   const bool saving = context_.params.saving;
   const bool head = saving || head_of(segment, plan.rank) == plan.rank;
-  const BlockIndex blocks(own);
+  const BlockIndex& blocks = indexes.of(segment.tensor, own);
   for (Box& box : flat_boxes(meta.shape, share)) {
     std::optional<Place> in_place;
     blocks.for_each(box, [&](const Box& part, const Box& frame, std::uint64_t before) {
@@ -176,7 +176,8 @@ void ExchangePart::append_reads(const Segment& segment, const Window& window, st
   }
 }
 
-void ExchangePart::append_receives(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const {
+void ExchangePart::append_receives(const Segment& segment, const Window& window, LoadPlan& plan, BlockIndexes& indexes,
+                                   Round& out) const {
   const PlanTensor& tensor = context_.tensors[segment.tensor];
   const TensorMeta& meta = context_.index.tensors[segment.tensor];
   const ShardPlace& own = plan.shards[segment.tensor];
@@ -192,7 +193,7 @@ void ExchangePart::append_receives(const Segment& segment, const Window& window,
   const FlatRange hull{std::max(segment.range.begin, flat_index(meta.shape, front.start)),
                        std::min(segment.range.end, flat_index(meta.shape, last) + 1)};
   if (hull.empty()) return;
-  const BlockIndex blocks(own);
+  const BlockIndex& blocks = indexes.of(segment.tensor, own);
   for (std::uint64_t element = hull.begin; element < hull.end;) {
     const std::uint64_t reader = reader_of(segment, window, element);
     const FlatRange share = share_of(segment, window, reader);
@@ -257,13 +258,14 @@ void ExchangePart::append_shared(const Segment& segment, LoadPlan& plan, Round& 
   out.fills.push_back(std::move(fill));
 }
 
-void ExchangePart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
+void ExchangePart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks,
+                          Round& out) const {
   if (round < windows_.size()) {
     const Window& window = windows_[round];
     for (const Segment& segment : window.segments) {
-      append_reads(segment, window, first_step++, plan, out);
+      append_reads(segment, window, first_step++, plan, blocks, out);
       if (context_.tensors[segment.tensor].sharded) {
-        append_receives(segment, window, plan, out);
+        append_receives(segment, window, plan, blocks, out);
       } else if (context_.ranks > 1 && !context_.params.saving) {
         append_broadcasts(segment, window, plan, out);
       }

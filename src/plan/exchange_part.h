@@ -23,7 +23,7 @@ class ExchangePart final : public PlanPart {
   void append_steps(std::size_t round, std::vector<ReadStep>& steps) const override;
   bool communicates(std::size_t round) const override;
   std::size_t fills(std::size_t round) const override;
-  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const override;
+  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks, Round& out) const override;
 
  private:
   struct Segment {
@@ -62,8 +62,8 @@ class ExchangePart final : public PlanPart {
   FlatRange share_of(const Segment& segment, const Window& window, std::uint64_t reader) const;
   std::uint64_t reader_of(const Segment& segment, const Window& window, std::uint64_t element) const;
   void append_reads(const Segment& segment, const Window& window, std::uint32_t step, LoadPlan& plan,
-                    Round& out) const;
-  void append_receives(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const;
+                    BlockIndexes& indexes, Round& out) const;
+  void append_receives(const Segment& segment, const Window& window, LoadPlan& plan, BlockIndexes& indexes, Round& out) const;
   void append_broadcasts(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const;
   void append_shared(const Segment& segment, LoadPlan& plan, Round& out) const;
 

@@ -158,6 +158,7 @@ LoadPlan MixedPlanner::plan(std::uint64_t rank) const {
   add_replica_groups(context_.layout.mesh(), masks_, plan);
   if (parts_[2].part->rounds() != 0) world_group(context_, plan);
   plan.rounds.resize(rounds_.size());
+  BlockIndexes blocks;
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
     Round& round = plan.rounds[r];
     round.steps = rounds_[r].steps;
@@ -169,7 +170,7 @@ LoadPlan MixedPlanner::plan(std::uint64_t rank) const {
     round.fills.reserve(fills);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       if (parts_[p].has(r))
-        parts_[p].part->append(r - parts_[p].first_round, rounds_[r].first_step[p], plan, round);
+        parts_[p].part->append(r - parts_[p].first_round, rounds_[r].first_step[p], plan, blocks, round);
     }
     plan.stage_bytes = std::max(plan.stage_bytes, round.stage_bytes);
   }

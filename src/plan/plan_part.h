@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "layout/block_index.h"
 #include "layout/node_map.h"
 #include "plan/plan_tensor.h"
 #include "plan/staging.h"
@@ -35,8 +36,8 @@ class PlanPart {
   virtual bool communicates(std::size_t round) const = 0;
   // The most transfers that append() adds for a rank, as far as it can be told: room is made for all parts at once.
   virtual std::size_t fills(std::size_t) const { return 0; }
-  // What one rank does in a round, appended; the round's steps of this part begin at `first_step`.
-  virtual void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const = 0;
+  // What one rank does in a round, appended; the round's steps of this part begin at `first_step`. `blocks` is the plan's.
+  virtual void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks, Round& out) const = 0;
 };
 
 // Adds a read; one that goes on where the last one ended, in the file and in memory, becomes part of its request, as long

@@ -75,7 +75,8 @@ std::uint64_t RelayPart::cut(const Window& window, const Segment& segment, std::
   return std::max(segment.range.begin, element / tensor.grain * tensor.grain);
 }
 
-void RelayPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
+void RelayPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& /*blocks*/,
+                       Round& out) const {
   const Window& window = windows_[round];
   const auto group_number = static_cast<std::size_t>(plan.replicas[window.segments.front().tensor]);
   const RankGroup& group = plan.groups[group_number];

@@ -22,7 +22,7 @@ class RelayPart final : public PlanPart {
   std::size_t fills(std::size_t round) const override {
     return windows_[round].segments.size() + windows_[round].readers;
   }
-  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const override;
+  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks, Round& out) const override;
 
  private:
   struct Segment {

@@ -54,7 +54,8 @@ std::uint64_t SpreadPart::cut(const Window& window, const Segment& segment, std:
   return element >= tensor.elements ? tensor.elements : element / tensor.grain * tensor.grain;
 }
 
-void SpreadPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const {
+void SpreadPart::append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& /*blocks*/,
+                        Round& out) const {
   const Window& window = windows_[round];
   const std::uint32_t world = world_group(context_, plan);
   const ReaderOrder order(plan.groups[world], context_.params.nodes);

@@ -19,7 +19,7 @@ class SpreadPart final : public PlanPart {
   void append_steps(std::size_t round, std::vector<ReadStep>& steps) const override;
   bool communicates(std::size_t) const override { return true; }
   std::size_t fills(std::size_t round) const override { return windows_[round].readers; }
-  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, Round& out) const override;
+  void append(std::size_t round, std::uint32_t first_step, LoadPlan& plan, BlockIndexes& blocks, Round& out) const override;
 
  private:
   struct Segment {  // a whole tensor
