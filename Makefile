@@ -319,12 +319,12 @@ fake_cudart := $(B)/fakes/libcudart.so.13
 fake_nccl   := $(B)/fakes/libnccl.so.2
 fake_cudart_obj := $(call in,tests/fakes/cuda)
 fake_nccl_obj   := $(call in,tests/fakes/nccl)
-fake_obj_all := $(fake_cudart_obj) $(fake_nccl_obj)
-$(filter-out $(O)/unity/%,$(fake_obj_all)): $(O)/%.o: %.cc $(O)/flags
+double_obj := $(fake_cudart_obj) $(fake_nccl_obj)
+$(filter-out $(O)/unity/%,$(double_obj)): $(O)/%.o: %.cc $(O)/flags
 	$(call say,Compiling,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(double_flags) -MMD -MP -c -o $@ $<
-$(filter $(O)/unity/%,$(fake_obj_all)): $(O)/flags $(O)/members
+$(filter $(O)/unity/%,$(double_obj)): $(O)/flags $(O)/members
 	$(call say,Compiling,$(words $(call sources_of,$@)) sources)
 	$(write_united)
 	$(Q)$(CXX) $(double_flags) -iquote . -MMD -MP -c -o $@ $(@:.o=.cc)
@@ -336,7 +336,7 @@ $(fake_nccl): $(fake_nccl_obj) tests/fakes/nccl/libnccl.map
 	$(call say,Linking,$(@F))
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -shared -Wl,-soname,$(@F) -Wl,--version-script,tests/fakes/nccl/libnccl.map -o $@ $(fake_nccl_obj)
--include $(fake_obj_all:.o=.d)
+-include $(double_obj:.o=.d)
 double_programs := $(foreach p,$(wildcard tests/doubles/*/*.cc),$(B)/doubles/$(basename $(notdir $(p))))
 vpath %.cc $(sort $(dir $(wildcard tests/doubles/*/*.cc)))
 $(double_programs): $(B)/doubles/%: %.cc $(O)/flags
@@ -362,7 +362,7 @@ $(O)/flags: force | $(refuse)/mpi.h
 
 # A removed source file must leave the archives too.
 $(O)/members: force
-	$(call setting,$(all_obj) $(foreach o,$(united_obj) $(filter $(O)/unity/%,$(fake_obj_all)),$(call sources_of,$(o))))
+	$(call setting,$(all_obj) $(foreach o,$(united_obj) $(filter $(O)/unity/%,$(double_obj)),$(call sources_of,$(o))))
 
 $(refuse)/mpi.h:
 	@mkdir -p $(@D)
@@ -458,7 +458,7 @@ deps: ## install what build and tests need (apt, as root) or name what is missin
 headers := $(sort $(wildcard include/slabload/*.h include/slabload/*.hpp src/*/*.h src/backend/*/*.h))
 plain_headers := $(filter-out src/backend/hdf5/% src/backend/mpi/% src/backend/cuda/% src/backend/nccl/% src/app/% src/cli/% src/capi/%,$(headers))
 # A header that its own .cc includes before anything else has been compiled alone by the build.
-proved := $(shell tests/tools/proved_headers.sh)
+proved := $(if $(UNITY),,$(shell tests/tools/proved_headers.sh))
 headers_alone := $(filter-out $(proved) $(if $(filter 0,$(cuda)),src/backend/cuda/% src/backend/nccl/%),$(headers))
 header_checks := $(patsubst %,$(O)/headers/%.ok,$(headers_alone))
 $(patsubst %,$(O)/headers/%.ok,$(plain_headers)): flags = $(plain_flags)

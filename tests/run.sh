@@ -27,8 +27,8 @@ fi
 logs=$(mktemp -d "${TMPDIR:-/tmp}/slabload-tests.XXXXXX")
 begun=()
 end() {
-  # Only those whose own shell is still there: a number may be another's by now.
-  for pid in "${begun[@]}"; do [ "$(ps -o ppid= -p "$pid" | tr -d ' ')" != $$ ] || pkill -P "$pid"; done
+  # What has not come to its end.
+  for name in "${begun[@]}"; do [ -e "$logs/$name.status" ] || kill "$(<"$logs/$name.pid")"; done
   rm -rf "$logs"
 }
 trap end EXIT
@@ -77,18 +77,19 @@ read_gtest() {
 read_summary() { awk '/^[0-9]+ passed, [0-9]+ failed/ {p=$1; f=$3} END {print p+0, f+0}' "$1"; }
 
 # What mostly waits, or may take what the others leave, runs beside other groups.
-# begin NAME COMMAND...: starts it in the background, once.
+# begin NAME LIMIT COMMAND...: starts it in the background, once.
 begin() {
-  local name=$1
-  shift
-  [ ! -e "$logs/$name.begun" ] || return 0
-  touch "$logs/$name.begun"
+  local name=$1 limit=$2
+  shift 2
+  [[ " ${begun[*]} " != *" $name "* ]] || return 0
+  begun+=("$name")
   (
+    timeout -k 10 "$limit" "$@" >"$logs/$name.out" 2>&1 </dev/null &
+    echo $! >"$logs/$name.pid"
     status=0
-    timeout -k 10 1200 "$@" >"$logs/$name.out" 2>&1 </dev/null || status=$?
+    wait $! || status=$?
     echo $status >"$logs/$name.status"
   ) &
-  begun+=($!)
   disown  # no `wait` of a group is for it
 }
 # finish NAME: waits for what was begun, and counts its tests.
@@ -99,9 +100,9 @@ finish() {
 hosts_possible() {
   [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && command -v glusterd >/dev/null && command -v tc >/dev/null
 }
-begin_cluster() { ! hosts_possible || begin cluster timeout -k 10 600 env SHORT="${CI:+1}" bash tests/cluster/test.sh; }
+begin_cluster() { ! hosts_possible || begin cluster 600 env SHORT="${CI:+1}" bash tests/cluster/test.sh; }
 fuzz_possible() { tests/tools/deps.sh fuzz >/dev/null 2>&1; }
-begin_fuzz() { ! fuzz_possible || begin fuzz nice -n 19 env JOBS=8 "${MAKE:-make}" --no-print-directory fuzz; }
+begin_fuzz() { ! fuzz_possible || begin fuzz 1200 nice -n 19 env JOBS=8 "${MAKE:-make}" --no-print-directory fuzz; }
 beside() { [ -z "$K$SAN" ] && [[ " $groups " == *" $1 "* ]]; }
 
 filter=()

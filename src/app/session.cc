@@ -121,7 +121,7 @@ void Session::watch_peers(const mpi::Comm& node) {
 Session::~Session() {
   if (joined_.get() == MPI_COMM_NULL) {
     try {
-      // Until all ranks are here each watches its neighbours: MPI_Finalize waits for a rank that is dead, or that cannot go there.
+      // Until all ranks are here each watches its neighbours: MPI_Finalize waits for one that is dead, or cannot go there.
       std::uint64_t left_open = hdf5::left_open() ? 1 : 0;
       control_->max({&left_open, 1});
       if (left_open != 0) hdf5::note_unclosed();

@@ -62,9 +62,10 @@ void Watchdog::watch() {
     const bool inside = current_call() != nullptr && call == std::exchange(last_call, call);
     const char* stuck_in = inside ? current_call() : nullptr;
     const bool waits = !inside && (waits_.load() || waits_for_others());
+    const auto patience = [&](double seconds) { return waits ? seconds * 1.1 + 1 : seconds; };
     if (const std::optional<Error> wish = stop_wish("")) {
       if (!stop_since) stop_since = Clock::now();
-      if (seconds_from(*stop_since) > (waits ? kStopGraceS * 1.1 + 1 : kStopGraceS)) {
+      if (seconds_from(*stop_since) > patience(kStopGraceS)) {
         on_silence_(fmt::format("{}no step has come to its end for {:.0f} s, in phase {}", wish->message(), kStopGraceS,
                                 place(stuck_in)),
                     wish->status());
@@ -78,7 +79,7 @@ void Watchdog::watch() {
       continue;
     }
     const double silent = seconds_from(since);
-    if (silent < (waits ? timeout_s_ * 1.1 + 1 : timeout_s_)) continue;
+    if (silent < patience(timeout_s_)) continue;
     on_silence_(fmt::format("no progress for {:.0f} s in phase {}; ending the job (--timeout sets how long to wait)", silent,
                             place(stuck_in)),
                 Status::peer);

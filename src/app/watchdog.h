@@ -23,7 +23,8 @@ class Watchdog final : public Monitor {
   // `timeout_s` seconds; for timeout_s * 1.1 + 1 while this rank waits for others (waiting(),
   // base/current_call.h). The message names the phase, the tensor, and the C call that does not return
   // (base/current_call.h). The same, with the signal's status, if `kStopGraceS` (with the same extra while it
-  // waits) after a noted stop signal (base/stop_signal.h) this rank is still here. `progress` (may be empty) gets what moved() gets.
+  // waits) after a noted stop signal (base/stop_signal.h) this rank is still here. `progress` (may be empty) gets
+  // what moved() gets.
   Watchdog(double timeout_s, Ending on_silence, std::function<void(std::uint64_t, std::uint64_t)> progress = {});
   ~Watchdog() override;
   Watchdog(const Watchdog&) = delete;

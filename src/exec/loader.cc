@@ -14,6 +14,13 @@
 namespace slabload {
 namespace {
 
+// The linear CRC of a tensor of which nothing is in the file: of its fill value, over and over.
+std::uint64_t unwritten_crc(const TensorMeta& tensor) {
+  std::vector<unsigned char> element = tensor.fill;
+  if (tensor.big_endian) std::reverse(element.begin(), element.end());
+  return crc64_repeat(crc64_part(element.data(), element.size()), element.size(), tensor.elements());
+}
+
 // A file that was changed after it was indexed fails in odd places; then the change is what has to be said.
 Error cause_of(const Error& error, Storage& storage) {
   try {
@@ -258,17 +265,6 @@ void Loader::compare_rereads(LoadRun& run, std::vector<std::uint64_t>& bad) {
     if (difference[t] != 0) bad[t] = 1;
   }
 }
-
-namespace {
-
-// The linear CRC of a tensor of which nothing is in the file: of its fill value, over and over.
-std::uint64_t unwritten_crc(const TensorMeta& tensor) {
-  std::vector<unsigned char> element = tensor.fill;
-  if (tensor.big_endian) std::reverse(element.begin(), element.end());
-  return crc64_repeat(crc64_part(element.data(), element.size()), element.size(), tensor.elements());
-}
-
-}  // namespace
 
 void Loader::verify(LoadRun& run, ShardCheck* check, LoadResult& result) {
   Control& control = parts_.control;

@@ -30,7 +30,14 @@ class BlockIndex {
     descend(within, 0, 0, visit);
   }
 
+  // How many of the shard's elements lie before element `flat` of the flattened tensor.
+  std::uint64_t elements_before(const Shape& shape, std::uint64_t flat) const;
+
  private:
+  struct GridRun : Run {
+    std::uint64_t before;  // indices in the dimension's earlier runs
+  };
+
   template <typename Visit>
   void descend(const Box& within, std::size_t d, std::size_t number, Visit& visit) const {
     if (d == grid_.size()) {
@@ -38,19 +45,19 @@ class BlockIndex {
       visit(block.box, block.frame, block.offset);
       return;
     }
-    const std::vector<Run>& runs = grid_[d];
+    const std::vector<GridRun>& runs = grid_[d];
     auto run = std::partition_point(runs.begin(), runs.end(),
-                                    [&](const Run& r) { return r.start + r.extent <= within.start[d]; });
+                                    [&](const GridRun& r) { return r.start + r.extent <= within.start[d]; });
     for (; run != runs.end() && run->start < within.start[d] + within.extent[d]; ++run)
       descend(within, d + 1, number * runs.size() + static_cast<std::size_t>(run - runs.begin()), visit);
   }
 
   const Box& box_;
   const std::vector<ShardBlock>& blocks_;
-  std::vector<std::vector<Run>> grid_;  // the runs of each dimension, all of which are combined; empty: the blocks are few
+  std::vector<std::vector<GridRun>> grid_;  // the runs of each dimension, all of which are combined; empty: the blocks are few
 };
 
-// Of the tensors of one rank's plan, each made once: one that takes a time that grows with its blocks is asked for in every round.
+// Those of one rank's tensors, each made once: making one takes time in proportion to its blocks, and every round asks.
 class BlockIndexes {
  public:
   // Valid until the next call. The shard stays where it is.

@@ -244,14 +244,10 @@ void ExchangePart::append_broadcasts(const Segment& segment, const Window& windo
 
 // The head of this rank's cell passes on the segment's part of it: one stretch, since a shard has its elements in the
 // tensor's order.
-void ExchangePart::append_shared(const Segment& segment, LoadPlan& plan, Round& out) const {
-  const ShardPlace& own = plan.shards[segment.tensor];
+void ExchangePart::append_shared(const Segment& segment, LoadPlan& plan, BlockIndexes& indexes, Round& out) const {
+  const BlockIndex& blocks = indexes.of(segment.tensor, plan.shards[segment.tensor]);
   const Shape& shape = context_.index.tensors[segment.tensor].shape;
-  FlatRange range;
-  for_each_block(own.box, own.blocks, [&](const Box& box, const Box&, std::uint64_t) {
-    range.begin += elements_before(shape, box, segment.range.begin);
-    range.end += elements_before(shape, box, segment.range.end);
-  });
+  const FlatRange range{blocks.elements_before(shape, segment.range.begin), blocks.elements_before(shape, segment.range.end)};
   if (range.empty()) return;
   FillItem fill = broadcast_of(segment.tensor, context_.tensors[segment.tensor].final_size, range, plan);
   fill.peer = narrow<std::uint32_t>(plan.groups[fill.group].find(head_of(segment, plan.rank)).value());
@@ -273,7 +269,7 @@ void ExchangePart::append(std::size_t round, std::uint32_t first_step, LoadPlan&
   }
   if (const Window* shared = shared_in(round)) {
     for (const Segment& segment : shared->segments) {
-      if (context_.tensors[segment.tensor].headed()) append_shared(segment, plan, out);
+      if (context_.tensors[segment.tensor].headed()) append_shared(segment, plan, blocks, out);
     }
   }
 }

@@ -65,7 +65,7 @@ class ExchangePart final : public PlanPart {
                     BlockIndexes& indexes, Round& out) const;
   void append_receives(const Segment& segment, const Window& window, LoadPlan& plan, BlockIndexes& indexes, Round& out) const;
   void append_broadcasts(const Segment& segment, const Window& window, LoadPlan& plan, Round& out) const;
-  void append_shared(const Segment& segment, LoadPlan& plan, Round& out) const;
+  void append_shared(const Segment& segment, LoadPlan& plan, BlockIndexes& indexes, Round& out) const;
 
   const PlanContext& context_;
   std::vector<Window> windows_;

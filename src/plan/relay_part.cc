@@ -7,8 +7,8 @@
 namespace slabload {
 namespace {
 
-// The most that an owner reads of a window, where reads must be large to be worth it: below the limit of an item in any final type, and with
-// a row of chunks that it ends in.
+// The most that an owner reads of a window, where reads must be large to be worth it: below the limit of an item in any final
+// type, and with a row of chunks that it ends in.
 constexpr std::uint64_t kLargestStretch = kItemLimit / 8;
 
 }  // namespace

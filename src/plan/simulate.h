@@ -33,8 +33,7 @@ struct PlanSummary {
   std::uint64_t ranks = 0, tensors = 0, rounds = 0;
   std::uint64_t rounds_at_once = 1;  // under way; with 1 nothing is read while transfers are
   std::uint64_t selected_bytes = 0;  // stored size of what is to be read, each tensor once
-  RankSpread read_bytes, requests, received_bytes, sent_bytes, shard_bytes;
-  RankSpread leaving_bytes;
+  RankSpread read_bytes, requests, received_bytes, sent_bytes, leaving_bytes, shard_bytes;
   RankSpread peak_bytes;     // shards + staging + what a baseline keeps
   RankSpread staging_bytes;  // all slots, with what a baseline keeps
   std::uint64_t nodes = 0;
@@ -47,8 +46,8 @@ struct PlanSummary {
 };
 
 // read = max(all bytes read / file system, largest rank's read / its link), fill = the most that a rank receives, or that leaves
-// it, / its fabric link; of the rates that are given. With rounds under way at once the shorter one of the two is hidden behind the longer one
-// but for a round: max(read, fill) + min(read, fill) / rounds; else read + fill.
+// it, / its fabric link; of the rates that are given. With rounds under way at once the shorter one of the two is hidden behind
+// the longer one but for a round: max(read, fill) + min(read, fill) / rounds; else read + fill.
 double time_bound(const PlanSummary& summary, const Costs& costs);
 
 // Plans for every rank, validates all plans (see validate.h) and sums up; `per_rank`, if given, gets every

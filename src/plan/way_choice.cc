@@ -26,21 +26,18 @@ bool WayChoice::may(std::uint32_t number, const PlanTensor& tensor, Way way) con
   if (params_.saving && way != Way::direct && way != Way::exchange) return false;
   // A compressed chunk is decoded by one rank alone.
   const bool decodable = tensor.band == 0 || !tensor.sharded;
-  // What is read where it belongs comes in requests of this size.
-  const std::uint64_t run = tensor.cell / tensor.runs * tensor.source_size;
-  const std::uint64_t part = ceil_div(tensor.cell, tensor.replicas) * tensor.source_size;
+  // Where the user says how slow the fabric is, a small request can be worth it.
+  const bool weighed = params_.costs.fabric_rank && !params_.saving;
   switch (way) {
     case Way::none:
       return false;
     case Way::direct:
-      return tensor.in_place &&
-             (tensor.fill || (tensor.band == 0 && std::min(run, part) >= params_.min_read));
+      return tensor.in_place && (tensor.fill || (tensor.band == 0 && (weighed || large(tensor, tensor.replicas))));
     case Way::reread:
-      // Only where the user says how slow the fabric is: each byte read once is the promise otherwise.
-      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && run >= params_.min_read &&
-             params_.costs.fabric_rank;
+      // Only then: each byte read once is the promise otherwise.
+      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && weighed;
     case Way::relay:
-      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && run >= params_.min_read &&
+      return tensor.in_place && !tensor.fill && decodable && tensor.replicas > 1 && large(tensor, 1) &&
              scale(tensor.band, tensor.widest(), 1) <= kLargestBand;
     case Way::exchange:
       return true;
@@ -51,6 +48,10 @@ bool WayChoice::may(std::uint32_t number, const PlanTensor& tensor, Way way) con
   return false;
 }
 
+bool WayChoice::large(const PlanTensor& tensor, std::uint64_t parts) const {
+  return std::min(tensor.cell / tensor.runs, ceil_div(tensor.cell, parts)) * tensor.source_size >= params_.min_read;
+}
+
 Way WayChoice::choose(const std::string& strategy, std::uint32_t number, const PlanTensor& tensor) const {
   if (tensor.cell == 0) return Way::none;
   if (may(number, tensor, Way::direct) && (ranks_ == 1 || tensor.fill)) return Way::direct;
@@ -59,7 +60,7 @@ Way WayChoice::choose(const std::string& strategy, std::uint32_t number, const P
 }
 
 Way WayChoice::by_size(std::uint32_t number, const PlanTensor& tensor) const {
-  if (may(number, tensor, Way::direct)) return Way::direct;
+  if (may(number, tensor, Way::direct) && large(tensor, tensor.replicas)) return Way::direct;
   if (may(number, tensor, Way::relay)) return Way::relay;
   // Below that, requests are merged.
   if (may(number, tensor, Way::spread) &&

@@ -25,7 +25,7 @@ class WayChoice {
   WayChoice(const TensorIndex& index, const PlanParams& params, std::uint64_t round_bytes, std::uint64_t ranks)
       : index_(index), params_(params), round_bytes_(round_bytes), ranks_(ranks) {}
 
-  // True if the tensor can come this way.
+  // True if the tensor can come this way, and it is worth its requests or a matter of costs whether it is.
   bool may(std::uint32_t number, const PlanTensor& tensor, Way way) const;
 
   // What each of the strategies slab, linear and auto takes for a tensor.
@@ -35,6 +35,8 @@ class WayChoice {
   Estimate estimate(const PlanTensor& tensor, Way way) const;
 
  private:
+  // True if what is read where it belongs, of a cell in `parts`, comes in requests that --min-read allows.
+  bool large(const PlanTensor& tensor, std::uint64_t parts) const;
   Way by_size(std::uint32_t number, const PlanTensor& tensor) const;
   Way cheapest(std::uint32_t number, const PlanTensor& tensor) const;
 

@@ -128,5 +128,5 @@ END
 run_mpi 4 load model.h5 --layout replicate --mesh dp_replicate=4
 expect_status 2
 expect_equal "$(grep -c 'slabload: error' "$ERR")" 1 "lines of error"
-expect_err 'host [^ ]+: its 4 ranks need [0-9.]+ GB of memory .*has [0-9.]+ GB'
+expect_err 'host [^ ]+: the ranks there \(4\) need [0-9.]+ GB of memory .*has [0-9.]+ GB'
 grep 'slabload: error' "$ERR"

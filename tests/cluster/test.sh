@@ -143,7 +143,7 @@ save_if_there() {
 # Reading again what others have read, or having it sent: what --cost says is slower is left out.
 fill_or_reread() {
   local report=$work/fill.json
-  on_hosts 4 1 load good.h5 --layout replicate --min-read 1 --cost fs=4GB/s,fs_per_rank=1GB/s,fabric=10MB/s --report "$report"
+  on_hosts 4 1 load good.h5 --layout replicate --cost fs=4GB/s,fs_per_rank=1GB/s,fabric=10MB/s --report "$report"
   expect_status 0
   holds "$report" "r['read_bytes'] > 3.99 * $bytes and r['fill_bytes'] < 0.01 * $bytes and r['wrong'] == 0 and r['tensors_verified'] == 9"
   on_hosts 4 1 load good.h5 --layout replicate --cost fs=100MB/s,fs_per_rank=100MB/s,fabric=1GB/s --report "$report"

@@ -56,6 +56,12 @@ TEST(BlockIndex, FindsTheBlocksThatMeetABox) {
         if (!intersect(box, within).empty()) expected += line(box, frame, offset);
       });
       ASSERT_EQ(found, expected) << within.text();
+      std::uint64_t before = 0;
+      const std::uint64_t flat = below(shape.elements() + 2);
+      for_each_block(shard.box, shard.blocks, [&](const Box& box, const Box&, std::uint64_t) {
+        before += elements_before(shape, box, flat);
+      });
+      ASSERT_EQ(index.elements_before(shape, flat), before) << flat;
     }
   }
   EXPECT_GT(many, 300);

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <filesystem>
+#include <fstream>
 
 #include "backend/hdf5/create.h"
 #include "backend/hdf5/open_file.h"
